@@ -294,7 +294,8 @@ func Subnet(of string) (netip.Prefix, error) {
 	if err != nil {
 		return prefix, err
 	}
-	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-prefix.Bits()))), nil
+	counted := max(prefix.Bits()-(prefix.Addr().BitLen()-32), 0) // of the last 32 bits, as Nth has it
+	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-counted))), nil
 }
 
 // IsIPv6 reports whether a range is of IPv6. DefaultRange, which "" stands for, is not.

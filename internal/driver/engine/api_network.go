@@ -35,8 +35,9 @@ func (d *apiDriver) makeNetwork(ctx context.Context, name string, of netip.Prefi
 	if err != nil {
 		return nil, err
 	}
+	six := of.Addr().Is6() // of IPv4 as well, from the engine's own pool: Docker before 27 cannot do without
 	_, err = c.NetworkCreate(ctx, name, client.NetworkCreateOptions{
-		Driver: "bridge", Labels: map[string]string{labelKey: owner()},
+		Driver: "bridge", Labels: map[string]string{labelKey: owner()}, EnableIPv6: &six,
 		IPAM: &network.IPAM{Config: []network.IPAMConfig{{Subnet: of, Gateway: of.Addr().Next()}}},
 	})
 	if err != nil {
@@ -83,8 +84,7 @@ func (d *apiDriver) attachNetwork(ctx context.Context, of driver.Instance, name 
 	if err != nil {
 		return err
 	}
-	_, err = i.client.NetworkConnect(ctx, name, client.NetworkConnectOptions{Container: i.spec.ID,
-		EndpointConfig: &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: at}}})
+	_, err = i.client.NetworkConnect(ctx, name, client.NetworkConnectOptions{Container: i.spec.ID, EndpointConfig: endpoint(at)})
 	if err != nil {
 		return d.engine.explain("attach to a network", err)
 	}
@@ -121,8 +121,7 @@ func join(j driver.Join, o *client.ContainerCreateOptions) error {
 	}
 	o.HostConfig.NetworkMode = container.NetworkMode(j.Network)
 	if j.Address.IsValid() {
-		o.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
-			j.Network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: j.Address.Addr()}}}}
+		o.NetworkingConfig = &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{j.Network: endpoint(j.Address.Addr())}}
 	}
 	if j.Publish == "" {
 		return nil
@@ -140,6 +139,14 @@ func join(j driver.Join, o *client.ContainerCreateOptions) error {
 		o.HostConfig.PortBindings[port] = []network.PortBinding{{HostIP: j.Gateway, HostPort: j.Publish}} // where clients dial, and nowhere else
 	}
 	return nil
+}
+
+// endpoint is a place on a network at an address.
+func endpoint(at netip.Addr) *network.EndpointSettings {
+	if at.Is6() {
+		return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv6Address: at}}
+	}
+	return &network.EndpointSettings{IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: at}}
 }
 
 // tidyNetworks removes the networks of an owner, whose containers are removed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"slices"
 	"strconv"
@@ -147,10 +148,14 @@ func joinFlags(j driver.Join) []string {
 	}
 	args := []string{"--network", j.Network}
 	if j.Address.IsValid() {
-		args = append(args, "--ip", j.Address.Addr().String())
+		flag := "--ip"
+		if j.Address.Addr().Is6() {
+			flag = "--ip6"
+		}
+		args = append(args, flag, j.Address.Addr().String())
 	}
 	if j.Publish != "" {
-		both := j.Gateway.String() + ":" + j.Publish + ":" + j.Publish // join refuses one without a gateway
+		both := net.JoinHostPort(j.Gateway.String(), j.Publish) + ":" + j.Publish // join refuses one without a gateway
 		args = append(args, "--publish", both, "--publish", both+"/udp")
 	}
 	return args

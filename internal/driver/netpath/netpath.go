@@ -56,8 +56,8 @@ func (d *Driver) Takes(n driver.Network) error {
 	switch {
 	case d.path == Loopback:
 		return nil
-	case net.IsIPv6(n.Range) && (d.Remote() || d.inner.Properties().Joins != driver.JoinsNamespace):
-		return fmt.Errorf("the range %s is of IPv6, and networks between machines, of engines and of virtual machines are of IPv4", n.Range)
+	case net.IsIPv6(n.Range) && (d.Remote() || d.inner.Properties().Joins == driver.JoinsTap):
+		return fmt.Errorf("the range %s is of IPv6, and networks between machines and of virtual machines are of IPv4", n.Range)
 	case d.Remote():
 		return d.remoteTakes(n)
 	case d.inner.Properties().Joins == driver.JoinsOwn:
@@ -81,6 +81,8 @@ var policed = []net.Path{net.Bridge, net.CNI, net.Netfilter, net.Bridges, net.VX
 // engineTakes is Takes for an engine that makes its networks itself.
 func (d *Driver) engineTakes(n driver.Network) error {
 	switch {
+	case net.IsIPv6(n.Range) && d.path != net.Bridge && d.path != Attach:
+		return fmt.Errorf("the range %s is of IPv6, at which the host of %s cannot be reached as soon as a network is made: the path %s takes one of IPv4", n.Range, d.inner.Name(), d.path)
 	case n.MTU > 0 || n.Offload != "" || n.RPS || n.Rules > 0 || n.Qdisc != "":
 		return fmt.Errorf("%s makes its networks itself: it takes its own settings", d.inner.Name())
 	case n.Others == driver.OthersAreNamespaces:
