@@ -18,10 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +45,8 @@ static void leave_base(void)
 	rmdir(base);
 }
 
-void cgroup_setup(const struct work *w)
+/* enter_base makes the worker's group below its own one in the tree and goes there. */
+static void enter_base(const struct work *w, const char *tree)
 {
 	char line[PATH_MAX], *home = NULL;
 	FILE *f = fopen("/proc/self/cgroup", "re");
@@ -56,14 +59,19 @@ void cgroup_setup(const struct work *w)
 	if (home == NULL)
 		die(EXIT_BROKEN, "%s: this process has no cgroup of version 2", w->name);
 	home[strcspn(home, "\n")] = 0;
-	own_mounts(w, "cgroup2");
-	if (snprintf(base, sizeof base, AREA "%s/slice-%d", home, getpid()) >= (int)sizeof base)
+	if (snprintf(base, sizeof base, "%s%s/slice-%d", tree, home, getpid()) >= (int)sizeof base)
 		die(EXIT_BROKEN, "%s: the group's path is too long", w->name);
 	if (mkdir(base, 0755) != 0)
 		die_errno("%s: %s", w->name, base);
 	before_death = leave_base;
 	if (chdir(base) != 0)
 		die_errno("%s: %s", w->name, base);
+}
+
+void cgroup_setup(const struct work *w)
+{
+	own_mounts(w, "cgroup2");
+	enter_base(w, AREA);
 }
 
 static const char *numbered(const char *stem, uint64_t i)
@@ -296,4 +304,91 @@ void overlay_loop(uint64_t n)
 		if (mount("slice", AREA "/at", "overlay", 0, "lowerdir=" AREA "/lower,upperdir=" AREA "/upper,workdir=" AREA "/work") != 0 ||
 			umount2(AREA "/at", 0) != 0)
 			die_errno("mount-overlay");
+}
+
+/* container-start: what a runtime asks of the kernel, once. A child with all namespaces
+ * but the user's joins a group of its own, takes its loopback up, and gets an overlay
+ * over a file system in memory as its root, with a /proc; there it executes this program,
+ * which ends. The groups are removed outside of the time. */
+#define INSIDE "/slice" /* the program in the container */
+
+static void copy_program(const struct work *w, const char *to)
+{
+	char piece[65536];
+	ssize_t got;
+	int in = open(self, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	if (in < 0 || out < 0)
+		die_errno("%s: %s as %s", w->name, self, to);
+	while ((got = read(in, piece, sizeof piece)) > 0)
+		if (write(out, piece, (size_t)got) != got)
+			die_errno("%s: write %s", w->name, to);
+	if (got < 0 || close(in) != 0 || close(out) != 0)
+		die_errno("%s: read %s", w->name, self);
+}
+
+void start_setup(const struct work *w)
+{
+	static const char *const dirs[] = {AREA "/at", AREA "/memory", AREA "/groups", AREA "/lower", AREA "/lower/proc"};
+	own_mounts(w, "tmpfs");
+	for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+		if (mkdir(dirs[i], 0755) != 0)
+			die_errno("%s: %s", w->name, dirs[i]);
+	copy_program(w, AREA "/lower" INSIDE);
+	if (mount("cgroup2", AREA "/groups", "cgroup2", 0, NULL) != 0)
+		die_errno("%s: cgroup2 cannot be mounted", w->name);
+	enter_base(w, AREA "/groups");
+}
+
+static int contained(void *group)
+{
+	struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int procs, net = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	before_death = NULL; /* the worker's to do */
+	if (chdir(group) != 0 || (procs = open("cgroup.procs", O_WRONLY | O_CLOEXEC)) < 0 || write(procs, "0", 1) != 1)
+		die_errno("container-start: join the group %s", (const char *)group);
+	if (net < 0 || ioctl(net, SIOCSIFFLAGS, &loopback) != 0)
+		die_errno("container-start: the loopback");
+	if (mount("memory", AREA "/memory", "tmpfs", 0, NULL) != 0 || mkdir(AREA "/memory/upper", 0755) != 0 || mkdir(AREA "/memory/work", 0755) != 0 ||
+		mount("container", AREA "/at", "overlay", 0, "lowerdir=" AREA "/lower,upperdir=" AREA "/memory/upper,workdir=" AREA "/memory/work") != 0 ||
+		mount("proc", AREA "/at/proc", "proc", 0, NULL) != 0)
+		die_errno("container-start: the root file system");
+	if (chdir(AREA "/at") != 0)
+		die_errno("container-start: the root file system");
+	if (syscall(SYS_pivot_root, ".", ".") == 0) {
+		if (umount2(".", MNT_DETACH) != 0)
+			die_errno("container-start: leave the root before");
+	} else if (errno != EINVAL || mount(".", "/", NULL, MS_MOVE, NULL) != 0 || chroot(".") != 0) {
+		die_errno("container-start: pivot_root"); /* EINVAL: a guest's first root is not replaced, but covered */
+	}
+	if (chdir("/") != 0 || sethostname("container", 9) != 0)
+		die_errno("container-start: its host name");
+	execl(INSIDE, INSIDE, "exec-step", "1", (char *)NULL);
+	die_errno("container-start: " INSIDE " cannot be executed");
+}
+
+void start_loop(uint64_t n)
+{
+	const int spaces = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWCGROUP;
+	for (uint64_t i = 0; i < n; i++) {
+		const char *group = numbered("g", i);
+		if (mkdir(group, 0755) != 0)
+			die_errno("container-start: a group");
+		int status = 1, pid = clone(contained, stack + sizeof stack, spaces | CLONE_VFORK | SIGCHLD, (void *)group);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid)
+			die_errno("container-start: clone");
+		if (status != 0)
+			die(EXIT_BROKEN, "container-start: the container ended with wait status 0x%x", status);
+	}
+}
+
+/* start_undo removes the groups. The kernel may hold one for a moment after its process
+ * was waited for. */
+void start_undo(uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		for (int tries = 0; rmdir(numbered("g", i)) != 0; tries++) {
+			if (errno != EBUSY || tries == 2000)
+				die_errno("container-start: a group cannot be removed");
+			usleep(1000);
+		}
 }

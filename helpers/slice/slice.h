@@ -129,6 +129,9 @@ void tmpfs_setup(const struct work *);
 void tmpfs_loop(uint64_t n);
 void overlay_setup(const struct work *);
 void overlay_loop(uint64_t n);
+void start_setup(const struct work *);
+void start_loop(uint64_t n);
+void start_undo(uint64_t n);
 
 enum { STREAM_PIECE = 64 << 10, FILE_PIECE = 4096, DATAGRAM = 1400 };
 

@@ -60,5 +60,6 @@ const struct work works[] = {
 	{.name = "bridge-port", .setup = port_setup, .loop = port_loop},
 	{.name = "mount-tmpfs", .setup = tmpfs_setup, .loop = tmpfs_loop},
 	{.name = "mount-overlay", .setup = overlay_setup, .loop = overlay_loop},
+	{.name = "container-start", .setup = start_setup, .loop = start_loop, .undo = start_undo},
 	{.name = NULL},
 };

@@ -107,6 +107,7 @@ func sliceTests() []sliceTest {
 		rooted("bridge-port", "make a link a port of a bridge, and free it again", "veth", "bridge"),
 		rooted("mount-tmpfs", "mount a file system in memory, and unmount it"),
 		rooted("mount-overlay", "mount an overlay, and unmount it", "overlay"),
+		rooted("container-start", "what a runtime asks of the kernel, once: a cgroup of version 2, six namespaces, an overlay as root with /proc, a program that ends; removals are not timed", "overlay"),
 	}
 }
 
