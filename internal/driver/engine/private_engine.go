@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -194,15 +193,9 @@ func (p *private) endShim(container string) {
 	if err != nil {
 		return // the group has gone with the engine
 	}
-	id, line := []byte("-id\x00"+container+"\x00"), make([]byte, 4096)
-	itsShim := func(pid int) bool { // one of as many as there are containers: nothing is allocated
-		fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/cmdline", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return false
-		}
-		defer unix.Close(fd)
-		n, err := unix.Read(fd, line)
-		return err == nil && bytes.Contains(line[:n], id)
+	itsShim := func(pid int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err == nil && strings.Contains(string(line), "-id\x00"+container+"\x00")
 	}
 	for _, pid := range pids {
 		if !itsShim(pid) {
