@@ -4,7 +4,7 @@
  * launch: the launcher on the host's side.
  *
  *     launch -pre STEP... -go STEP... -child STEP...
- *            {-spawn|-reap} CLONEFLAGS INTO PIDFILE -- CMD ARG...
+ *            {-spawn|-warm|-reap} CLONEFLAGS INTO PIDFILE -- CMD ARG...
  *
  * It is started before the clock with the payload's standard streams as 0-2,
  * does the steps of -pre, reports "ready" and blocks. One byte on descriptor 3
@@ -12,7 +12,9 @@
  * cgroup v2 directory INTO unless ""), and the new process does the steps of
  * -child and executes CMD.
  *
- * -spawn: CMD is the payload. -reap: CMD is an OCI runtime; the launcher waits
+ * -spawn: CMD is the payload. -warm: it is, and all but its execution comes before
+ * the clock: the new process reports "ready" when it has done its steps, and the
+ * byte is for it. -reap: CMD is an OCI runtime; the launcher waits
  * for it, then reads the container's pid from PIDFILE. As the nearest subreaper
  * it is the container's parent by then, and of all that a payload leaves behind.
  *
@@ -652,7 +654,7 @@ static int run_phase(int phase) {
 /* ---- the command line ---- */
 
 static struct {
-	int reap;
+	int warm, reap;
 	unsigned long flags;
 	const char *into, *pidfile;
 	char **argv;
@@ -697,6 +699,7 @@ static int parse(char **a) {
 	}
 	if (!*a || !a[1] || !a[2] || !a[3] || !a[4] || strcmp(a[4], "--") != 0 || !a[5])
 		return bad_usage(*a);
+	job.warm = strcmp(*a, "-warm") == 0;
 	job.reap = strcmp(*a, "-reap") == 0;
 	job.flags = number(a[1]);
 	job.into = a[2];
@@ -744,11 +747,22 @@ static void report_pid(int pid) {
 
 /* ---- the start ---- */
 
+/* edge reports that all is ready, and waits for the timed edge. */
+static int edge(void) {
+	char c;
+
+	report("ready\n", 6);
+	if (read(GO, &c, 1) == 1 && c == 'g')
+		return 0;
+	errno = ECANCELED; /* ended, or killed before the start */
+	return fail("edge", "");
+}
+
 extern char **environ;
 
 static int child(void *unused) {
 	(void)unused;
-	if (run_phase(CHILD) == 0) {
+	if (run_phase(CHILD) == 0 && (!job.warm || edge() == 0)) {
 		umask(022); /* the payload's */
 		execve(job.argv[0], job.argv, environ);
 		fail("exec", job.argv[0]);
@@ -1042,7 +1056,6 @@ static void drop_streams(void) {
 }
 
 int main(int argc, char **argv) {
-	char c;
 	int pid = -1, bad;
 
 	(void)argc;
@@ -1050,9 +1063,8 @@ int main(int argc, char **argv) {
 		report_failure();
 		return 1;
 	}
-	report("ready\n", 6);
-	if (read(GO, &c, 1) != 1 || c != 'g')
-		return 0; /* ended, or killed before the start */
+	if (!job.warm && edge())
+		return 0;
 	bad = run_phase(IN_GO) || (pid = start()) < 0 || failure.step;
 	/* A laboratory that was killed reads no report, and what is left must end all the
 	 * same. What inherits this has been executed by now. */

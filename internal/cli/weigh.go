@@ -213,9 +213,9 @@ func keyValues(pairs []string) (map[string]string, error) {
 	return m, nil
 }
 
-// withPool puts native's start from pools beside its own.
+// withPool puts native's start from a pool beside its own.
 func withPool(st *study.Study) error {
-	const plain, pooled = "native", "native/pool"
+	const plain, pooled = "native", "native/pool-container"
 	all := slices.Concat([]string{st.Control}, st.Targets, st.Optional)
 	if !slices.Contains(all, plain) && !slices.Contains(all, study.AllTargets) {
 		return fmt.Errorf("--pool: %s is none of the targets", plain)
@@ -252,7 +252,7 @@ func (f *measureFlags) define(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the order of trials (default: drawn, and recorded)")
 	flags.DurationVar(&f.timeout, "timeout", 0, "of one trial (default: the study's, else 1m)")
 	flags.BoolVar(&f.noAA, "no-aa", false, "leave out the control's twin (then the noise floor is unknown)")
-	flags.BoolVar(&f.pool, "pool", false, "measure native also with pools of cgroups and network namespaces (the target native/pool)")
+	flags.BoolVar(&f.pool, "pool", false, "measure native also as containers that stand ready, of which only the program is executed (the target native/pool-container)")
 	workbenchFlag(flags)
 	flags.BoolVar(&f.stream, "stream", false, "write the run to standard output as numbered lines, each record once it is on disk, for tare fleet add; no report")
 	f.shown(flags)

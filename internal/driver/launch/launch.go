@@ -34,6 +34,9 @@ type Config struct {
 	Clone uintptr // CLONE_NEW* flags of the new process
 	Into  string  // cgroup v2 directory for CLONE_INTO_CGROUP, opened inside the clock; "" for none
 
+	// Warm has all but execve done before the clock: Pre, Go, the clone and Child.
+	Warm bool
+
 	// Reap starts Args as an OCI runtime: the launcher is a subreaper, waits
 	// for the runtime, reads the container's pid from PidFile and waits for
 	// that too. Else Args is the payload.

@@ -16,6 +16,7 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest"
 	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // start launches a shell script on the host; it closes when the test ends.
@@ -61,7 +62,7 @@ func TestStepErrors(t *testing.T) {
 	lab := drivertest.New(t)
 	bad := launch.Chdir("/no/such/dir")
 	for name, cfg := range map[string]launch.Config{
-		"before the clock": {Pre: []launch.Step{bad}}, "inside": {Go: []launch.Step{bad}}, "in the child": {Child: []launch.Step{bad}},
+		"before the clock": {Pre: []launch.Step{bad}}, "inside": {Go: []launch.Step{bad}}, "in the child": {Child: []launch.Step{bad}}, "in a child that stands ready": {Child: []launch.Step{bad}, Warm: true},
 	} {
 		cfg.Launcher, cfg.Args = lab.LaunchPath, []string{"/bin/true"}
 		p, err := launch.New(t.Context(), cfg)
@@ -261,5 +262,38 @@ func TestHang(t *testing.T) {
 	defer cancel()
 	if _, err := p.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A warm launch has made its process before the clock, which ends with its launcher
+// where the start never comes.
+func TestWarm(t *testing.T) {
+	if r, err := start(t, launch.Config{Warm: true}, "exit 42").Wait(t.Context()); err != nil || r.Payload.Code != 42 {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	for name, end := range map[string]func(*launch.Process){
+		"closed": func(*launch.Process) {},
+		"killed": func(p *launch.Process) {
+			if err := p.Kill(); err != nil {
+				t.Error(err)
+			}
+			if r, err := p.Wait(t.Context()); !errors.Is(err, syscall.ECANCELED) {
+				t.Errorf("killed before the start: %+v, %v", r, err)
+			}
+		},
+	} {
+		p, err := launch.New(t.Context(), launch.Config{Launcher: drivertest.New(t).LaunchPath, Args: []string{"/bin/false"}, Warm: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		children, err := sys.Children(p.LauncherPID())
+		if err != nil || len(children) != 1 {
+			t.Fatalf("%s: processes %v wait for the start, %v", name, children, err)
+		}
+		end(p)
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		gone(t, children[0])
 	}
 }

@@ -45,8 +45,8 @@ type Process struct {
 	killed   atomic.Bool
 }
 
-// New starts a launcher, which enters cfg.Cgroup, does cfg.Pre and waits. It
-// returns when the launcher is ready for Go, or an Error with the step that
+// New starts a launcher, which enters cfg.Cgroup, does cfg.Pre (with cfg.Warm, all
+// but execve) and waits. It returns when the launcher is ready for Go, or an Error with the step that
 // failed. Cancelling ctx ends only New itself.
 func New(ctx context.Context, cfg Config) (*Process, error) {
 	argv, err := arguments(cfg)
@@ -101,8 +101,11 @@ func arguments(cfg Config) ([]string, error) {
 		}
 	}
 	mode := "spawn"
-	if cfg.Reap {
+	switch {
+	case cfg.Reap:
 		mode = "reap"
+	case cfg.Warm:
+		mode = "warm"
 	}
 	argv = append(argv, "-"+mode, number(cfg.Clone), cfg.Into, cfg.PidFile, "--")
 	return append(argv, cfg.Args...), nil

@@ -19,6 +19,7 @@ type arm struct {
 	controller string // joins this version 1 hierarchy too
 	poolCgroup bool   // its groups are made before the clock
 	poolNet    bool   // its network namespace is made before the clock
+	warm       bool   // all of it is made before the clock, which has execve alone
 	hostNet    bool   // it has none
 	noIPv6     bool   // IPv6 is off in it
 	mounts     int    // so many bind mounts more
@@ -35,6 +36,7 @@ var arms = []arm{
 	{name: "native/pool-cgroup", poolCgroup: true},
 	{name: "native/pool-net", poolNet: true},
 	{name: "native/pool", poolCgroup: true, poolNet: true},
+	{name: "native/pool-container", warm: true},
 	{name: "native/host-net", hostNet: true},
 	{name: "native/no-ipv6", noIPv6: true},
 	{name: "native/many-mounts", mounts: manyMounts},

@@ -146,7 +146,7 @@ func (n *native) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	}
 	inst := &launch.Instance{Cgroup: spec.Cgroup}
 	p := plan{level: n.level, findGuard: n.findGuard, arm: n.arm, root: n.lab.Root, spec: spec, dir: dir,
-		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags()}}
+		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags(), Warm: n.arm.warm}}
 	if err := p.make(); err != nil {
 		return nil, err
 	}
