@@ -98,7 +98,7 @@ func (p *Plan) distinctLevels(allowed, mems []int) []study.Environment {
 	for _, l := range levels {
 		if len(l.Same) > 0 {
 			p.Notes = append(p.Notes, fmt.Sprintf("%s is measured for %s, too: with CPU %s they come to the same",
-				l.Name, strings.Join(l.Same, ", "), cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))))
+				l.Name, strings.Join(l.Same, ", "), cmp.Or(p.cpusets[l.CPUSet], sys.FormatCPUs(allowed))))
 		}
 	}
 	return levels
@@ -111,7 +111,7 @@ func (p *Plan) sameLevel(a, b study.Environment, allowed, mems []int) bool {
 		if nodes, err := sys.ParseCPUs(l.Mems); err == nil && slices.Equal(nodes, mems) {
 			l.Mems = "" // all that there are
 		}
-		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], preflight.FormatCPUs(allowed))
+		l.CPUSet = cmp.Or(p.cpusets[l.CPUSet], sys.FormatCPUs(allowed))
 		l.Name, l.Params, l.Same = "", nil, nil
 		return l
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarelab/tare/internal/preflight"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/sys"
@@ -86,8 +87,44 @@ func TestAllowedCPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "Cpus_allowed_list:\t" + preflight.FormatCPUs(cpus) + "\n"; !strings.Contains(string(status), want) {
+	if want := "Cpus_allowed_list:\t" + sys.FormatCPUs(cpus) + "\n"; !strings.Contains(string(status), want) {
 		t.Errorf("the kernel does not say %q", want)
+	}
+}
+
+// What works for an instance has the CPUs of its level, and not its payload alone.
+func TestGroupsHaveTheCPUsOfTheirLevel(t *testing.T) {
+	session, err := newSession(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := newGroups(session.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() != 0 || !groups.trees.Usable() {
+		t.Skip("needs cgroups that this user may make")
+	}
+	cpus, err := sys.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sys.FormatCPUs(cpus[:1])
+	for _, id := range []string{"many/1", "many/2"} { // of one trial
+		name, err := groups.Make(id, driver.Limits{CPUSet: want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, ok := groups.trees.With("cpuset")
+		if !ok {
+			t.Skip("needs a tree with cpuset")
+		}
+		if got, err := os.ReadFile(filepath.Join(tree.Dir(name), "cpuset.cpus")); err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%s has the CPUs %q, %v", id, got, err)
+		}
+	}
+	if err := errors.Join(groups.close(), session.remove()); err != nil {
+		t.Error(err)
 	}
 }
 

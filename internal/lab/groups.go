@@ -24,14 +24,18 @@ func newGroups(session string) (*groups, error) {
 }
 
 // Make makes the group of one instance, in every tree: a runtime that makes the
-// payload's below it in all of them need not make this one inside the clock. Its weight
-// counts among the session's groups, so it is put on the topmost one of id.
+// payload's below it in all of them need not make this one inside the clock. Its CPUs
+// are those of all that works for the instance. Its weight counts among the session's
+// groups, so it is put on the topmost one of id.
 func (g *groups) Make(id string, of driver.Limits) (string, error) {
 	if !g.trees.Usable() {
 		return "", nil
 	}
 	name := path.Join(g.session, id)
 	if err := g.trees.Make(name); err != nil {
+		return name, err
+	}
+	if err := g.trees.Apply(name, sys.Bounds{CPUSet: of.CPUSet, Mems: of.Mems}); err != nil {
 		return name, err
 	}
 	top, _, _ := strings.Cut(id, "/")

@@ -75,6 +75,29 @@ func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []sc
 	if first.Set != "" {
 		return runner.RunRounds(ctx, l.rounds(p, unit, share))
 	}
+	if set := first.Limits.CPUSet; set != "" && p.many(first) { // what tare does for them is in the clock, too
+		restore, err := confine(set)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, restore()) }()
+	}
 	record, err := runner.Run(ctx, l.job(p, unit[0]))
 	return []sample.Record{record}, err
+}
+
+// confine has tare itself use the CPUs of a level alone, until restore.
+func confine(set string) (restore func() error, err error) {
+	cpus, err := sys.ParseCPUs(set)
+	if err != nil {
+		return nil, err
+	}
+	before, err := sys.AllowedCPUs()
+	if err == nil {
+		err = sys.UseCPUs(cpus)
+	}
+	if err != nil {
+		return nil, driver.Labf("%w", err)
+	}
+	return func() error { return sys.UseCPUs(before) }, nil
 }

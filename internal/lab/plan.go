@@ -65,6 +65,7 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
 	st = st.WithDefaults()
 	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
+	st = st.WithoutIdle()
 	st, err := st.OnKernels().Renamed(l.withProgram)
 	if err != nil {
 		return nil, &InputError{err}

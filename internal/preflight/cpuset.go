@@ -50,7 +50,7 @@ func levelCPUs(l study.Environment, allowed []int) error {
 // ones are allowed, and its cpuset by their numbers ("" where it has none).
 func CPUsOf(l study.Environment, allowed []int) (set string, usable []int, err error) {
 	if l.CPUs > float64(len(allowed)) {
-		return "", nil, fmt.Errorf("cpus: the study asks for %g, and only %d may be used here (%s)", l.CPUs, len(allowed), FormatCPUs(allowed))
+		return "", nil, fmt.Errorf("cpus: the study asks for %g, and only %d may be used here (%s)", l.CPUs, len(allowed), sys.FormatCPUs(allowed))
 	}
 	if err := memsOf(l.Mems); err != nil {
 		return "", nil, err
@@ -62,7 +62,7 @@ func CPUsOf(l study.Environment, allowed []int) (set string, usable []int, err e
 	if err != nil {
 		return "", nil, fmt.Errorf("cpuset %s: %w", l.CPUSet, err)
 	}
-	return FormatCPUs(usable), usable, nil
+	return sys.FormatCPUs(usable), usable, nil
 }
 
 // memsOf refuses NUMA nodes that may not be used here.
@@ -80,7 +80,7 @@ func memsOf(mems string) error {
 	}
 	for _, node := range asked {
 		if !slices.Contains(allowed, node) {
-			return fmt.Errorf("mems %s: memory of the NUMA node %d may not be used here, only of %s", mems, node, FormatCPUs(allowed))
+			return fmt.Errorf("mems %s: memory of the NUMA node %d may not be used here, only of %s", mems, node, sys.FormatCPUs(allowed))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 	}
 	if set == restCPUs {
 		if len(allowed) < 2 {
-			return nil, fmt.Errorf("only CPU %s may be used here, and rest is all but the first", FormatCPUs(allowed))
+			return nil, fmt.Errorf("only CPU %s may be used here, and rest is all but the first", sys.FormatCPUs(allowed))
 		}
 		return allowed[1:], nil
 	}
@@ -129,7 +129,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 			}
 		}
 		if n > len(allowed) {
-			return nil, fmt.Errorf("--cpuset or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), FormatCPUs(allowed))
+			return nil, fmt.Errorf("--cpuset or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), sys.FormatCPUs(allowed))
 		}
 		return allowed[:n], nil
 	}
@@ -144,25 +144,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 		}
 	}
 	if len(outside) > 0 {
-		return nil, fmt.Errorf("CPU %s may not be used here, only %s (this machine's CPUs, and the cpuset and affinity of tare)", FormatCPUs(outside), FormatCPUs(allowed))
+		return nil, fmt.Errorf("CPU %s may not be used here, only %s (this machine's CPUs, and the cpuset and affinity of tare)", sys.FormatCPUs(outside), sys.FormatCPUs(allowed))
 	}
 	return cpus, nil
-}
-
-// FormatCPUs writes CPUs, ascending, in cpuset(7)'s list format.
-func FormatCPUs(cpus []int) string {
-	var parts []string
-	for i := 0; i < len(cpus); {
-		j := i
-		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
-			j++
-		}
-		part := strconv.Itoa(cpus[i])
-		if j > i {
-			part += "-" + strconv.Itoa(cpus[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }

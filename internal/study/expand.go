@@ -27,7 +27,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 			continue
 		}
 		for _, l := range orOne(s.Environments, Environment{}) {
-			if len(w.Environments) > 0 && !slices.Contains(w.Environments, l.Name) {
+			if len(w.Environments) == 0 && l.Extra || len(w.Environments) > 0 && !slices.Contains(w.Environments, l.Name) {
 				continue
 			}
 			for _, n := range s.levelsOfCopies(w) {

@@ -146,7 +146,8 @@ type Workload struct {
 	// Targets are those of the study's that the workload is measured on, beside
 	// the control; default all.
 	Targets []string `yaml:"targets,omitempty" json:"targets,omitempty"`
-	// Environments are the names of those that the workload is measured in; default all.
+	// Environments are the names of those that the workload is measured in; default all
+	// that are not Extra.
 	Environments []string `yaml:"environments,omitempty" json:"environments,omitempty"`
 	Extra        bool     `yaml:"extra,omitempty" json:"extra,omitempty"` // off by default: measured only where it is named (Select)
 }
@@ -218,6 +219,8 @@ type Environment struct {
 	// one of that name. For a whole number "cpus" stands for the number of CPUs
 	// that the level may use.
 	Params map[string]string `yaml:"params,omitempty" json:"params,omitempty"`
+	// Extra: only the workloads that name the level are measured at it.
+	Extra bool `yaml:"extra,omitempty" json:"extra,omitempty"`
 	// Same are the names of the study's other levels that come to the same as this
 	// one on the machine of the run, so that they are not measured: its numbers
 	// hold for them. A plan finds them where the study has DistinctEnvironments.

@@ -124,7 +124,11 @@ func (s Study) SelectEnvironments(names []string) (Study, error) {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
 	chosen := func(levels []Environment) []Environment {
-		return slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return !slices.Contains(names, l.Name) })
+		levels = slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return !slices.Contains(names, l.Name) })
+		for i := range levels {
+			levels[i].Extra = false
+		}
+		return levels
 	}
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {
@@ -193,6 +197,21 @@ func allKnown(what string, names, known []string) error {
 // default.
 func (s Study) Measured() []Workload {
 	return slices.DeleteFunc(slices.Clone(s.Workloads), func(w Workload) bool { return w.Extra })
+}
+
+// WithoutIdle leaves out the extra levels that no measured workload names.
+func (s Study) WithoutIdle() Study {
+	used := map[string]bool{}
+	for _, w := range s.Measured() {
+		for _, name := range w.Environments {
+			used[name] = true
+		}
+	}
+	without := func(levels []Environment) []Environment {
+		return slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return l.Extra && !used[l.Name] })
+	}
+	s.Environments, s.OptionalEnvironments = without(s.Environments), without(s.OptionalEnvironments)
+	return s
 }
 
 // ParamsOf are a workload's parameters at a level: the study's that the

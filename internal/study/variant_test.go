@@ -236,6 +236,40 @@ func TestExpandEnvironments(t *testing.T) {
 	}
 }
 
+// A level that is extra is for the workloads that name it.
+func TestExtraLevels(t *testing.T) {
+	const text = `id: demo
+targets: [host]
+aa: false
+workloads: [{kind: start}, {name: cpus, kind: start, environments: [one]}]
+environments: [%s]
+optional-environments: [{name: one, cpuset: first, extra: true}, {name: two, cpuset: first-2, extra: true}]
+`
+	ids := func(s Study) (all []string) {
+		s.Environments = slices.Concat(s.Environments, s.OptionalEnvironments)
+		cells, _ := s.Expand([]string{"host"})
+		for _, c := range cells {
+			all = append(all, c.ID)
+		}
+		return all
+	}
+	s := parsed(t, fmt.Sprintf(text, "{}"))
+	if got := ids(s); !slices.Equal(got, []string{"host/start", "host/cpus+one"}) {
+		t.Errorf("%v", got)
+	}
+	if left := s.WithoutIdle().OptionalEnvironments; len(left) != 1 || left[0].Name != "one" {
+		t.Errorf("%+v: no workload names two", left)
+	}
+	alone, err := s.SelectEnvironments([]string{"two"})
+	if got := ids(alone); err != nil || !slices.Equal(got, []string{"host/start+two"}) {
+		t.Errorf("%v, %v: it was asked for by name", got, err)
+	}
+	_, err = Parse("demo.yaml", []byte(fmt.Sprintf(text, "{name: three, extra: true}")))
+	if err == nil || !strings.Contains(err.Error(), "all environments of the study are extra") {
+		t.Error(err)
+	}
+}
+
 func TestSelect(t *testing.T) {
 	s := parsed(t, varied)
 	one, err := s.Select([]string{"more", "start"})

@@ -28,6 +28,37 @@ func AllowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
+// UseCPUs has every thread of this process use these CPUs alone, and what it starts
+// from now on: new threads and processes get the CPUs of the one that makes them.
+func UseCPUs(cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	done := map[string]bool{}
+	for found := true; found; { // a thread that was not reached yet may have made another
+		found = false
+		threads, err := os.ReadDir("/proc/self/task")
+		if err != nil {
+			return fmt.Errorf("list the threads of tare: %w", err)
+		}
+		for _, one := range threads {
+			if done[one.Name()] {
+				continue
+			}
+			found, done[one.Name()] = true, true
+			thread, err := strconv.Atoi(one.Name())
+			if err != nil {
+				return fmt.Errorf("list the threads of tare: %w", err)
+			}
+			if err := unix.SchedSetaffinity(thread, &set); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("have tare use the CPUs %s alone: %w", FormatCPUs(cpus), err)
+			}
+		}
+	}
+	return nil
+}
+
 // ParseCPUs reads numbers in cpuset(7)'s list format, ascending and each once. The error
 // shows the text.
 func ParseCPUs(list string) ([]int, error) {
@@ -92,4 +123,22 @@ func SchedExt() string {
 		return "a BPF scheduler"
 	}
 	return strings.TrimSpace(string(name))
+}
+
+// FormatCPUs writes CPUs, ascending, in cpuset(7)'s list format.
+func FormatCPUs(cpus []int) string {
+	var parts []string
+	for i := 0; i < len(cpus); {
+		j := i
+		for j+1 < len(cpus) && cpus[j+1] == cpus[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(cpus[i])
+		if j > i {
+			part += "-" + strconv.Itoa(cpus[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"strconv"
 	"testing"
 
@@ -188,5 +189,31 @@ func TestTreesThatAnInstanceIsIn(t *testing.T) {
 		if got != " "+want {
 			t.Errorf("with %+v: %s, want %s", bounds, got, want)
 		}
+	}
+}
+
+// All threads are bound, those too that Go makes meanwhile.
+func TestUseCPUs(t *testing.T) {
+	before, err := sys.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cpus := range [][]int{before[:1], before} {
+		if err := sys.UseCPUs(cpus); err != nil {
+			t.Fatal(err)
+		}
+		threads, err := filepath.Glob("/proc/self/task/*/status")
+		if err != nil || len(threads) == 0 {
+			t.Fatal(threads, err)
+		}
+		for _, file := range threads {
+			status, err := os.ReadFile(file)
+			if err == nil && !strings.Contains(string(status), "Cpus_allowed_list:\t"+sys.FormatCPUs(cpus)+"\n") {
+				t.Errorf("%s has other CPUs than %s: %s", file, sys.FormatCPUs(cpus), status)
+			}
+		}
+	}
+	if err := sys.UseCPUs(nil); err == nil {
+		t.Error("no CPU at all was taken")
 	}
 }

@@ -191,6 +191,9 @@ func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (dr
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.engine.confine(spec.Limits); err != nil {
+		return nil, err
+	}
 	c, err := clientOf(d.engine, connect)
 	if err != nil {
 		return nil, err

@@ -278,6 +278,9 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir st
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
+	if err := d.engine.confine(spec.Limits); err != nil {
+		return nil, err
+	}
 	c, err := d.engine.connection()
 	if err != nil {
 		return nil, err

@@ -5,12 +5,14 @@ package concurrentstart
 
 import (
 	_ "embed" // the study, the publication and its claims
+	"slices"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
+	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/workload"
 	"github.com/tarelab/tare/published"
 )
@@ -54,7 +56,9 @@ func sections(run experiment.Run) ([]finding.Section, error) {
 // inputOf reads a run.
 func inputOf(run experiment.Run, d *source) (input, error) {
 	m := run.Manifest()
-	in := input{Cells: m.Cells, Tables: run.Claims.Tables, Published: d, CPUs: m.Host.CPUs, Image: m.ImageSource,
+	// What is measured at levels of its own is another question's: that of CPUs, by cores.
+	cells := slices.DeleteFunc(slices.Clone(m.Cells), func(c study.Cell) bool { return c.Limits.Extra })
+	in := input{Cells: cells, Tables: run.Claims.Tables, Published: d, CPUs: m.Host.CPUs, Image: m.ImageSource,
 		Held: map[string]bool{}, Missing: m.MissingCounters, Unread: map[string]string{}, Seed: m.Seed}
 	for _, w := range m.Study.Workloads {
 		in.Held[w.Name] = w.Kind == workload.KindHold
