@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"

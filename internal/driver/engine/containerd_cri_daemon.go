@@ -84,6 +84,9 @@ const podNetwork = `{"cniVersion": "0.4.0", "name": "tare", "plugins": [{"type":
  "ipam": {"type": "host-local", "dataDir": %q, "ranges": [[{"subnet": "10.213.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 `
 
+// cniState is where the CNI library keeps what it gave out (libcni, CacheDir).
+const cniState = "/var/lib/cni"
+
 // cniDir is the one that has the plugins of a private engine's pods; "" for none.
 func cniDir() string {
 	for _, dir := range cni.PluginDirs {
@@ -128,7 +131,7 @@ func (criDaemon) command(e *engine, program, socket string) (daemonCommand, erro
 	if err != nil {
 		return daemonCommand{}, driver.Labf("configuration of the engine: %w", err)
 	}
-	return daemonCommand{args: []string{program, "--config", config}, hides: []string{containerdPrograms}}, nil
+	return daemonCommand{args: []string{program, "--config", config}, hides: []string{containerdPrograms, cniState}}, nil
 }
 
 // criConn is the connection of a client, which CRI is asked through, too.

@@ -7,11 +7,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/drivertest"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // engines are what the names of engines' own places hold.
@@ -37,7 +39,7 @@ func listed(t *testing.T) (all []string) {
 // lies there: neither programs that would be taken for the runtime, nor a key.
 func TestPrivateEnginesLeaveNoFiles(t *testing.T) {
 	for name, hidden := range map[string][]string{
-		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil, "cri/runc": {containerdPrograms},
+		"docker": {containerdPrograms, dockerPlace}, "containerd": {containerdPrograms}, "podman": nil, "cri/runc": {containerdPrograms, cniState},
 	} {
 		before := listed(t)
 		d := named(t, laboratory(t), name)
@@ -111,6 +113,31 @@ func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
 	}
 	if _, err := os.Stat(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the machine has %s: %v", missing, err)
+	}
+}
+
+// A private engine works on the CPUs of the level whose containers it starts.
+func TestPrivateEngineHasTheCPUsOfALevel(t *testing.T) {
+	d := containerds(laboratory(t), containerdFlavor())[0].(*containerdDriver)
+	if err := d.engine.up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	allowed, err := sys.AllowedCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, one := sys.FormatCPUs(allowed), strconv.Itoa(allowed[0])
+	for _, c := range []struct{ level, want string }{{"", all}, {one, one}, {one, one}, {"", all}} {
+		if err := d.engine.confine(driver.Limits{CPUSet: c.level}); err != nil {
+			t.Fatal(err)
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.engine.private.pid))
+		if err != nil || !strings.Contains(string(status), "Cpus_allowed_list:\t"+c.want+"\n") {
+			t.Errorf("at the level %q the daemon may not use %s: %s, %v", c.level, c.want, status, err)
+		}
+	}
+	if err := d.Teardown(); err != nil {
+		t.Error(err)
 	}
 }
 
