@@ -266,7 +266,6 @@ var (
 	// A study's id becomes part of its runs' names, of files and of cgroups.
 	plain = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 	// A workload's name becomes part of cells' ids, where / + and ~ part the levels.
-	level   = regexp.MustCompile(`^[^/+~\s\pC]{1,64}$`)
 	noLevel = regexp.MustCompile(`[/+~\s\pC]`)
 	// cpuset(7), list format without the stride.
 	cpuList = regexp.MustCompile(`^([0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*|first(-[1-9][0-9]{0,4})?|rest|node-[0-9]{1,5})$`)
@@ -279,6 +278,10 @@ func NameOf(text string) string {
 	name := []rune(noLevel.ReplaceAllString(text, "_"))
 	return string(name[:min(len(name), 64)])
 }
+
+// isLevel reports whether text is such a name. An expression that counts the characters
+// itself would be a tenth of all that tare takes before it does anything.
+func isLevel(text string) bool { return text != "" && NameOf(text) == text }
 
 func (c *checker) targets(s Study) {
 	if len(s.Targets)+len(s.Optional) == 0 {
@@ -318,7 +321,7 @@ func (c *checker) workloads(workloads []Workload) {
 			c.fail(at+".kind", "a workload needs its kind")
 			continue
 		}
-		if !level.MatchString(w.Name) {
+		if !isLevel(w.Name) {
 			c.fail(at+".name", "%q is not a name for a workload: use at most 64 characters without blanks, slashes, + and ~", w.Name)
 		}
 		if seen[w.Name] {
@@ -410,13 +413,19 @@ func (c *checker) load(at string, l *Load) {
 	}
 }
 
-// environmentsOf wants the environments that workloads name to be the study's.
+// environmentsOf wants the environments that workloads name to be the study's, and one
+// for each workload that names none.
 func (c *checker) environmentsOf(s Study) {
 	var names []string
-	for _, l := range slices.Concat(s.Environments, s.OptionalEnvironments) {
+	all := slices.Concat(s.Environments, s.OptionalEnvironments)
+	for _, l := range all {
 		names = append(names, l.Name)
 	}
+	onlyExtra := len(all) > 0 && !slices.ContainsFunc(all, func(l Environment) bool { return !l.Extra })
 	for i, w := range s.Workloads {
+		if onlyExtra && len(w.Environments) == 0 {
+			c.fail(fmt.Sprintf("workloads[%d].environments", i), "all environments of the study are extra: the workload must name those that it is measured in, or one must not be extra (environments: [{}] is the machine as it is)")
+		}
 		for j, name := range w.Environments {
 			c.known(fmt.Sprintf("workloads[%d].environments[%d]", i, j), "environment of the study", name, names)
 		}
@@ -454,7 +463,7 @@ func (c *checker) levelName(at string, l Environment, before []Environment) {
 		c.fail(at, "a level with an image or a page cache needs a name, by which its cells are told from others")
 	case l.Name == "" && len(l.Params) > 0:
 		c.fail(at+".params", "a level with parameters needs a name, by which its cells are told from others")
-	case l.Name != "" && !level.MatchString(l.Name):
+	case l.Name != "" && !isLevel(l.Name):
 		c.fail(at+".name", "%q is not a name for a level: use at most 64 characters without blanks, slashes, + and ~", l.Name)
 	}
 	for _, b := range before {

@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"testing"
 
@@ -44,6 +46,37 @@ func TestEndlessAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A request that waits for a container's end has a connection of its own, which ends with
+// the request's context.
+func TestWaitEndsWithItsContext(t *testing.T) {
+	left := make(chan struct{})
+	socket := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		if path.Base(r.URL.Path) != "wait" {
+			return
+		}
+		w.(http.Flusher).Flush() // dockerd tells by this that it waits
+		<-r.Context().Done()
+		close(left)
+	})
+	c, err := connect(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := c.ContainerWait(ctx, "box", client.ContainerWaitOptions{})
+	cancel()
+	select {
+	case r := <-waiting.Result:
+		t.Errorf("the end is told as %+v", r)
+	case err := <-waiting.Error:
+		if err == nil {
+			t.Error("no error")
+		}
+	}
+	<-left
 }
 
 // endless is a client of an engine that answers a request with a head, and a piece again

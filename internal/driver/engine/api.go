@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -23,7 +26,7 @@ import (
 
 // Connections that no request uses: as many stay as starts of a trial may leave for
 // the next ones, and not for long, since a trial leaves nothing behind. Their buffers
-// are for small answers: one that waits has them as long as its container is held.
+// are for small answers.
 const (
 	idleConnections = 16
 	idleTime        = time.Second
@@ -53,12 +56,51 @@ type bounded struct{ base *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
-	r, err := b.base.RoundTrip(request)
+	trip := b.base.RoundTrip
+	if request.Method == http.MethodDelete || path.Base(request.URL.Path) == "wait" { // many at once, and outside of a start's clock
+		trip = b.alone
+	}
+	r, err := trip(request)
 	if err == nil {
 		r.Body = answer{limit.DaemonAnswer.Reader(r.Body), r.Body}
 	}
 	return r, err
 }
+
+// alone makes a request over a connection of its own, without a goroutine. Those of
+// http.Transport have two, and larger buffers: of the requests that wait for the end of
+// each of many containers, and of those that remove them, that would be most of what a
+// container takes here.
+func (b bounded) alone(request *http.Request) (*http.Response, error) {
+	ctx := request.Context()
+	conn, err := b.base.DialContext(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	closing := func() error {
+		if !stop() {
+			return nil // closed by the end of ctx
+		}
+		return conn.Close()
+	}
+	err = request.Write(conn)
+	var r *http.Response
+	if err == nil {
+		r, err = http.ReadResponse(bufio.NewReaderSize(conn, bufferBytes/2), request)
+	}
+	if err != nil {
+		return nil, errors.Join(cmp.Or(ctx.Err(), err), closing())
+	}
+	r.Body = answer{r.Body, closer(closing)}
+	return r, nil
+}
+
+// closer is a function that closes.
+type closer func() error
+
+// Close implements io.Closer.
+func (c closer) Close() error { return c() }
 
 // answer is a body that is read through a limit.
 type answer struct {

@@ -213,7 +213,9 @@ func (i *instance) remove() error {
 	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
 		return i.driver.engine.unremoved(ctx, err)
 	}
-	i.driver.engine.private.endShim(i.id)
+	if !i.over { // else the engine has told its end, and so knows of the shim
+		i.driver.engine.private.endShim(i.id)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -28,6 +29,7 @@ type streams struct {
 }
 
 func newStreams(conn client.HijackedResponse, stdio driver.Stdio) (*streams, error) {
+	conn.Reader = nil // of 4 KiB for as long as a container is held; nothing has been read by it yet
 	s := &streams{conn: conn, copied: make(chan error, 1)}
 	if stdio.Stdin != nil {
 		var err error
@@ -38,7 +40,7 @@ func newStreams(conn client.HijackedResponse, stdio driver.Stdio) (*streams, err
 		s.fed.Go(s.feed)
 	}
 	go func() {
-		s.copied <- frames(conn.Reader, orDiscard(stdio.Stdout), orDiscard(stdio.Stderr))
+		s.copied <- frames(bufio.NewReaderSize(s.conn.Conn, frameBuffer), orDiscard(stdio.Stdout), orDiscard(stdio.Stderr))
 	}()
 	return s, nil
 }
@@ -47,6 +49,9 @@ func newStreams(conn client.HijackedResponse, stdio driver.Stdio) (*streams, err
 // last four bytes the length of what follows (Docker's API, ContainerAttach: stream
 // format).
 const frameHeader = 8
+
+// frameBuffer is for headers and short lines: longer pieces pass by it.
+const frameBuffer = 256
 
 // frames passes on what from says of both streams, until its end. The library's
 // StdCopy does so with a buffer of 32 KiB, which would be most of what a container

@@ -30,6 +30,8 @@ type private struct {
 	cgroup  string // of the daemon and what it starts for itself
 	process *launch.Process
 	starts  []string // names of the daemons that it starts itself
+	daemons daemonPIDs
+	cpus    string // that its group is bound to, "" for as it was made; the engine's lock guards it
 
 	pid     int           // of the daemon
 	died    chan struct{} // closed when the daemon has ended

@@ -50,7 +50,7 @@ func (e *engine) watch() []driver.Watch {
 	switch {
 	case e.private == nil:
 		var watch []driver.Watch
-		for _, pid := range e.daemons.find(e.flavor.daemons) {
+		for _, pid := range e.daemons.find(e.flavor.daemons, allProcesses) {
 			watch = append(watch, driver.Watch{Role: driver.RoleShared, PID: pid})
 		}
 		return watch
@@ -60,15 +60,15 @@ func (e *engine) watch() []driver.Watch {
 	return e.private.watch()
 }
 
-// daemonPIDs are the processes of a user's own engine. Each instance asks for them,
-// so they are looked for again only when one has ended.
+// daemonPIDs are the daemons of an engine. Each instance asks for them, so they are
+// looked for again only when one has ended.
 type daemonPIDs struct {
 	mu   sync.Mutex
 	pids []int
 }
 
-// find gives the processes of these names.
-func (d *daemonPIDs) find(names []string) []int {
+// find gives the processes of these names among those that it is told.
+func (d *daemonPIDs) find(names []string, among func() []int) []int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	named := func(pid int) bool { return slices.Contains(names, comm(pid)) }
@@ -76,16 +76,24 @@ func (d *daemonPIDs) find(names []string) []int {
 		return d.pids
 	}
 	d.pids = nil
+	if len(names) > 0 {
+		d.pids = slices.DeleteFunc(among(), func(pid int) bool { return !named(pid) })
+	}
+	return d.pids
+}
+
+// allProcesses are those of the machine.
+func allProcesses() (pids []int) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil // nobody's processes can be read
 	}
 	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && named(pid) {
-			d.pids = append(d.pids, pid)
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			pids = append(pids, pid)
 		}
 	}
-	return d.pids
+	return pids
 }
 
 // comm is the name of a process; "" of one that has ended.
@@ -102,14 +110,15 @@ func (p *private) watch() []driver.Watch {
 		{Role: driver.RoleRuntime, Cgroup: p.cgroup},
 		{Role: driver.RoleDaemon, PID: p.pid, Cgroup: p.cgroup, Alone: true},
 	}
-	children, err := sys.Children(p.pid)
-	if err != nil {
-		return watch // the daemon has ended
-	}
-	for _, pid := range children {
-		if slices.Contains(p.starts, comm(pid)) {
-			watch = append(watch, driver.Watch{Role: driver.RoleDaemon, PID: pid, Cgroup: p.cgroup, Alone: true})
+	children := func() []int {
+		pids, err := sys.Children(p.pid)
+		if err != nil {
+			return nil // the daemon has ended
 		}
+		return pids
+	}
+	for _, pid := range p.daemons.find(p.starts, children) {
+		watch = append(watch, driver.Watch{Role: driver.RoleDaemon, PID: pid, Cgroup: p.cgroup, Alone: true})
 	}
 	return watch
 }
