@@ -19,7 +19,7 @@
  *                                overlay in memory; without it, the initramfs
  *     tare_disk=DIRECTORY        /dev/vda, an ext4 of the guest's own, is mounted there
  *     tare_share=DIRECTORY       the host's directory (virtio-fs) is mounted there
- *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0
+ *     tare_net=ADDRESS/LENGTH[,GATEWAY]  of the guest's link eth0, of IPv4 or IPv6
  *     tare_off=reset             the machine has no switch: a reset ends the VMM
  *     tare_host=1                the root is a container host's disk, writable: it
  *                                also gets /run and /tmp; with tare_system, the payload's
@@ -212,6 +212,8 @@ static void links_up(void) {
 static void nap(void);
 static long milliseconds(void);
 
+static int put_text(const char *file, const char *text);
+
 static struct sockaddr_in ip(uint32_t host_order) {
 	return (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(host_order) };
 }
@@ -226,12 +228,40 @@ static uint32_t address(const char *text) {
 	return ntohl(a.s_addr);
 }
 
+static struct in6_addr address6(const char *text) {
+	struct in6_addr a;
+
+	if (inet_pton(AF_INET6, text, &a) != 1) {
+		errno = EINVAL;
+		die("address", text);
+	}
+	return a;
+}
+
+/* own_address6 gives the link an address of IPv6. Nobody else can have it, so the kernel
+ * need not ask first, which takes a second. */
+static void own_address6(int link, const char *text, const char *length, const char *gateway) {
+	struct { struct in6_addr address; uint32_t length; int link; } own = { address6(text), atoi(length), link }; /* in6_ifreq of linux/ipv6.h */
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || put_text("/proc/sys/net/ipv6/conf/eth0/accept_dad", "0"))
+		die("network of IPv6", text);
+	if (ioctl(fd, SIOCSIFADDR, &own))
+		die("address", text);
+	if (gateway) {
+		struct in6_rtmsg route = { .rtmsg_gateway = address6(gateway), .rtmsg_metric = 1, .rtmsg_flags = RTF_UP | RTF_GATEWAY, .rtmsg_ifindex = link };
+		if (ioctl(fd, SIOCADDRT, &route))
+			die("route", gateway);
+	}
+	close(fd);
+}
+
 /* own_address gives eth0, which may take its time to come, an address, and the
  * guest a default route. */
 static void own_address(char *text) {
 	char *length = strchr(text, '/'), *gateway = strchr(text, ',');
 	long until = milliseconds() + PATIENCE_MS;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), link;
 	struct ifreq r = { .ifr_name = "eth0" };
 
 	if (fd < 0 || !length)
@@ -239,21 +269,26 @@ static void own_address(char *text) {
 	*length++ = 0;
 	if (gateway)
 		*gateway++ = 0;
-	uint32_t mask = ~(uint32_t)0 << (32 - atoi(length));
-	while (!if_nametoindex("eth0")) {
+	while (!(link = if_nametoindex("eth0"))) {
 		if (milliseconds() > until)
 			die("link", "eth0");
 		nap();
 	}
+	r.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (ioctl(fd, SIOCSIFFLAGS, &r))
+		die("link", "eth0");
+	if (strchr(text, ':')) {
+		close(fd);
+		own_address6(link, text, length, gateway);
+		return;
+	}
+	uint32_t mask = ~(uint32_t)0 << (32 - atoi(length));
 	*(struct sockaddr_in *)&r.ifr_addr = ip(address(text));
 	if (ioctl(fd, SIOCSIFADDR, &r))
 		die("address", text);
 	*(struct sockaddr_in *)&r.ifr_netmask = ip(mask);
 	if (ioctl(fd, SIOCSIFNETMASK, &r))
 		die("netmask", length);
-	r.ifr_flags = IFF_UP | IFF_RUNNING;
-	if (ioctl(fd, SIOCSIFFLAGS, &r))
-		die("link", "eth0");
 	if (gateway) {
 		struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
 		*(struct sockaddr_in *)&route.rt_dst = ip(0);

@@ -180,7 +180,7 @@ func TestEnginesAndGuests(t *testing.T) {
 				}
 				for _, of := range ranges {
 					network := driver.Network{Range: of}
-					should := of == "" || p == net.Bridge && inner.Properties().Joins != driver.JoinsTap
+					should := of == "" || p == net.Bridge || inner.Properties().Joins == driver.JoinsTap
 					if err := d.Takes(network); (err == nil) != should {
 						t.Errorf("%q: %v; should it take that: %t", of, err, should)
 					}
