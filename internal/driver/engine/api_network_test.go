@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -69,5 +70,32 @@ func TestSweepOfANetworkInUse(t *testing.T) {
 	defer c.Close()
 	if err := tidyNetworks(t.Context(), c, "me"); err != nil || removals.Load() != 2 {
 		t.Errorf("asked %d times: %v", removals.Load(), err)
+	}
+}
+
+// A private engine that does not let go of a network is started again by the next trial,
+// and a user's own is not: what is left there is told.
+func TestNetworkThatStays(t *testing.T) {
+	socket := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"message":"error while removing network: network n has active endpoints"}`)
+		}
+	})
+	c, err := connect(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, own := range []*private{nil, {died: make(chan struct{})}} {
+		e := newEngine(driver.Lab{}, docker(), "docker")
+		e.private, e.watchdog.end = own, func() {}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*emptyEvery)
+		err := e.removeNetwork(ctx, c, "n")
+		cancel()
+		if hangs := e.watchdog.hung() != nil; hangs != (own != nil) || driver.IsLab(err) != (own == nil) {
+			t.Errorf("private: %t, hangs: %t, %v", own != nil, hangs, err)
+		}
 	}
 }

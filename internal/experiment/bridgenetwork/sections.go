@@ -80,6 +80,10 @@ func between(i stats.Interval, format string, scale float64) string {
 func growthFindings(n *description) []string {
 	var out []string
 	for _, g := range n.Growth {
+		if len(g.Points) < 2 {
+			out = append(out, fmt.Sprintf("%s, %s, %s: of how the %s changes with the containers nothing is said: %s.", g.Target, g.Workload, g.Arm, g.Metric.Name, g.Why))
+			continue
+		}
 		first, last := g.Points[0].Containers, g.Points[len(g.Points)-1].Containers
 		verdict := "cannot be told from zero here"
 		switch {
