@@ -165,7 +165,8 @@ func (a apt) run(ctx context.Context, dir, name string, args ...string) (string,
 	out, err := c.Output()
 	var ended *exec.ExitError
 	if errors.As(err, &ended) {
-		return "", fmt.Errorf("%s %s: %w: %.300s", name, args[0], err, bytes.TrimSpace(ended.Stderr))
+		said := bytes.TrimSpace(ended.Stderr) // warnings first
+		return "", fmt.Errorf("%s %s: %w: %s", name, args[0], err, said[max(0, len(said)-300):])
 	}
 	return string(out), err
 }
