@@ -12,6 +12,7 @@ import (
 	"github.com/tarelab/tare/internal/hostinfo"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
 
@@ -119,6 +120,24 @@ func TestRefusedCurves(t *testing.T) {
 	for _, row := range s.Tables[0].Rows {
 		if row[5] != "1" && row[5] != quantity.Missing {
 			t.Errorf("on an emulated CPU: %q", row)
+		}
+	}
+}
+
+// Another study's starts over CPUs are this section's, and its other limits are not.
+func TestApplies(t *testing.T) {
+	for _, c := range []struct {
+		id    string
+		level study.Environment
+		want  bool
+	}{
+		{name, study.Environment{Name: "1-cpu", CPUSet: "0"}, true},
+		{"mine", study.Environment{Name: "1-cpu", CPUSet: "0", Extra: true}, true},
+		{"mine", study.Environment{Name: "1-cpu", CPUSet: "0"}, false},
+		{"mine", study.Environment{Name: "small", Memory: 1 << 30, Extra: true}, false},
+	} {
+		if m := (store.Manifest{Study: study.Study{ID: c.id, Environments: []study.Environment{c.level}}}); applies(m) != c.want {
+			t.Errorf("%s, %+v: want %t", c.id, c.level, c.want)
 		}
 	}
 }

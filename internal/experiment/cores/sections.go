@@ -16,7 +16,7 @@ func section(d description) finding.Section {
 	s := finding.Section{
 		ID: name, Title: "Work over CPUs", Data: d, Alone: true, TableFirst: true,
 		Tables: []finding.Table{growthTable(d)}, Figures: figures(d),
-		Note: fmt.Sprintf("Speed is against %s, within rounds; its part of the CPUs is the speed by how many times as many they are. Intervals of one workload on one target hold together. "+
+		Note: fmt.Sprintf("Speed is against %s, within rounds or blocks; its part of the CPUs is the speed by how many times as many they are. Intervals of one workload on one target hold together. "+
 			"Contention is the part of the work that waits its turn, coherency the cost of keeping pairs coherent (Gunther's law); they take three numbers of CPUs. "+
 			"A CPU is a hardware thread; two may share a core. The clock is not measured: if CPUs run slower when more of them work, the speeds have that loss in them.", quantity.Count(d.Least, "CPU")),
 	}
