@@ -109,6 +109,16 @@ func ofNode(number string, allowed []int) ([]int, error) {
 	return cpus, nil
 }
 
+// moreCPUsError is a level of more CPUs than may be used here.
+type moreCPUsError struct {
+	asked   int
+	allowed []int
+}
+
+func (e *moreCPUsError) Error() string {
+	return fmt.Sprintf("--cpuset or the study asks for %d CPUs, and only %d may be used here (%s)", e.asked, len(e.allowed), sys.FormatCPUs(e.allowed))
+}
+
 // chooseCPUs reads a cpuset; each of its CPUs must be allowed.
 func chooseCPUs(set string, allowed []int) ([]int, error) {
 	if number, node := strings.CutPrefix(set, nodeCPUs); node {
@@ -129,7 +139,7 @@ func chooseCPUs(set string, allowed []int) ([]int, error) {
 			}
 		}
 		if n > len(allowed) {
-			return nil, fmt.Errorf("--cpuset or the study asks for %d CPUs, and only %d may be used here (%s)", n, len(allowed), sys.FormatCPUs(allowed))
+			return nil, &moreCPUsError{n, allowed}
 		}
 		return allowed[:n], nil
 	}

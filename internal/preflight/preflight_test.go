@@ -288,7 +288,7 @@ func TestRequirements(t *testing.T) {
 		"an optional level does not fit": {change: func(s *scene) {
 			s.Study.OptionalEnvironments = []study.Environment{{Name: "eight", CPUSet: "first-8"}, {Name: "two", CPUSet: "first-2"}}
 			s.Study.Environments = []study.Environment{{Name: "one", CPUSet: "first"}}
-		}, skipped: "eight", words: "environment eight: cpuset first-8"},
+		}, skipped: "eight", words: "environments of more CPUs than the 4 that may be used here (0-3)"},
 		"no optional level fits": {change: func(s *scene) {
 			s.Study.OptionalEnvironments = []study.Environment{{Name: "eight", CPUSet: "first-8"}}
 		}, by: "optional environments", words: "no environment is left: environment eight"},

@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -44,6 +46,7 @@ func optionalLevels(ctx context.Context, q *Question) ([]Outcome, error) {
 		return nil, err
 	}
 	var skipped []Outcome
+	var last error
 	for _, l := range q.Study.OptionalEnvironments {
 		alone := *q
 		alone.Study.Environments = []study.Environment{l}
@@ -57,12 +60,18 @@ func optionalLevels(ctx context.Context, q *Question) ([]Outcome, error) {
 				reason = found[0].Reason
 			}
 		}
-		if reason != nil {
-			skipped = append(skipped, Outcome{Skip, l.Name, fmt.Errorf("environment %s: %w", l.Name, reason)})
+		if reason == nil {
+			continue
 		}
+		last = fmt.Errorf("environment %s: %w", l.Name, reason)
+		why := last
+		if errors.As(reason, new(*moreCPUsError)) { // the same words for each, so that they are said once
+			why = fmt.Errorf("environments of more CPUs than the %d that may be used here (%s)", len(allowed), sys.FormatCPUs(allowed))
+		}
+		skipped = append(skipped, Outcome{Skip, l.Name, why})
 	}
 	if len(skipped) > 0 && len(skipped) == len(q.Study.OptionalEnvironments) && len(q.Study.Environments) == 0 {
-		return refuse(fmt.Errorf("study %s: no environment is left: %w", q.Study.ID, skipped[0].Reason)), nil
+		return refuse(fmt.Errorf("study %s: no environment is left: %w", q.Study.ID, last)), nil
 	}
 	return skipped, nil
 }
