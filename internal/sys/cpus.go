@@ -8,13 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
 // AllowedCPUs are the CPUs that tare may use, ascending: those of its
-// cpuset and affinity.
-func AllowedCPUs() ([]int, error) {
+// cpuset and affinity, as they were when it was first asked for.
+var AllowedCPUs = sync.OnceValues(allowedCPUs)
+
+func allowedCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		return nil, fmt.Errorf("CPUs that may be used: %w", err)
@@ -31,10 +34,6 @@ func AllowedCPUs() ([]int, error) {
 // UseCPUs has every thread of this process use these CPUs alone, and what it starts
 // from now on: new threads and processes get the CPUs of the one that makes them.
 func UseCPUs(cpus []int) error {
-	var set unix.CPUSet
-	for _, cpu := range cpus {
-		set.Set(cpu)
-	}
 	done := map[string]bool{}
 	for found := true; found; { // a thread that was not reached yet may have made another
 		found = false
@@ -51,10 +50,22 @@ func UseCPUs(cpus []int) error {
 			if err != nil {
 				return fmt.Errorf("list the threads of tare: %w", err)
 			}
-			if err := unix.SchedSetaffinity(thread, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("have tare use the CPUs %s alone: %w", FormatCPUs(cpus), err)
+			if err := BindThread(thread, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// BindThread has a thread, or the first one of a process, use these CPUs alone.
+func BindThread(thread int, cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(thread, &set); err != nil {
+		return fmt.Errorf("have thread %d use the CPUs %q alone: %w", thread, FormatCPUs(cpus), err)
 	}
 	return nil
 }

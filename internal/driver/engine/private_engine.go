@@ -76,7 +76,15 @@ func startPrivate(ctx context.Context, lab driver.Lab, dir string, d daemonComma
 	if err != nil {
 		return nil, errors.Join(driver.Labf("surroundings of the engine: %w", err), trees.Remove(p.cgroup))
 	}
-	if err := p.process.Go(); err != nil {
+	// A trial that binds tare to some CPUs may be under way; the engine stays for others.
+	cpus, err := sys.AllowedCPUs()
+	if err == nil {
+		err = sys.BindThread(p.process.LauncherPID(), cpus)
+	}
+	if err == nil {
+		err = p.process.Go()
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.process.Close(), trees.Remove(p.cgroup))
 	}
 	p.pid = p.process.PID()

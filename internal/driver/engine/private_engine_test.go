@@ -116,13 +116,21 @@ func TestPrivateEngineMakesMissingPlaces(t *testing.T) {
 	}
 }
 
-// A private engine works on the CPUs of the level whose containers it starts.
+// A private engine works on the CPUs of the level whose containers it starts, also where
+// it is started while tare itself is bound to fewer.
 func TestPrivateEngineHasTheCPUsOfALevel(t *testing.T) {
 	d := containerds(laboratory(t), containerdFlavor())[0].(*containerdDriver)
-	if err := d.engine.up(t.Context()); err != nil {
+	allowed, err := sys.AllowedCPUs()
+	if err != nil {
 		t.Fatal(err)
 	}
-	allowed, err := sys.AllowedCPUs()
+	if err := sys.UseCPUs(allowed[:1]); err != nil {
+		t.Fatal(err)
+	}
+	err = d.engine.up(t.Context())
+	if err := sys.UseCPUs(allowed); err != nil {
+		t.Fatal(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
