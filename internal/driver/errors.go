@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // CannotError means that a target cannot run on this machine. It says what to do.
@@ -42,6 +43,28 @@ func (e *RemovalError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *RemovalError) Unwrap() error { return e.Err }
+
+// RestartError means that an engine of tare's own did not let go of something, and is
+// started again by the next trial that needs it. The trial that is over stands.
+type RestartError struct{ Err error }
+
+func (e *RestartError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RestartError) Unwrap() error { return e.Err }
+
+// IsRestart reports whether err is a RestartError, or nothing else is joined in it.
+func IsRestart(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // each that is joined must be one
+	case *RestartError:
+		return true
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !IsRestart(one) })
+	case interface{ Unwrap() error }:
+		return IsRestart(e.Unwrap())
+	}
+	return false
+}
 
 // IsLab reports whether err is the laboratory's fault.
 func IsLab(err error) bool {

@@ -101,6 +101,15 @@ type Staler interface {
 	Stale(found Facts) bool
 }
 
+// Binder is a Driver whose instances are served by what is in no group of theirs: an
+// engine of tare's own.
+type Binder interface {
+	Driver
+	// Bind has that use these CPUs alone from now on, as cpuset writes them; "" is all
+	// that tare may use. The user's own engine keeps the CPUs that it has.
+	Bind(cpus string) error
+}
+
 // Controller is a Driver that can do verbs to its instances while they are alive.
 type Controller interface {
 	Driver

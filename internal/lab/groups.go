@@ -35,8 +35,10 @@ func (g *groups) Make(id string, of driver.Limits) (string, error) {
 	if err := g.trees.Make(name); err != nil {
 		return name, err
 	}
-	if err := g.trees.Apply(name, sys.Bounds{CPUSet: of.CPUSet, Mems: of.Mems}); err != nil {
-		return name, err
+	if g.trees.Binds(name) { // else the driver says so, or its engine can
+		if err := g.trees.Apply(name, sys.Bounds{CPUSet: of.CPUSet, Mems: of.Mems}); err != nil {
+			return name, err
+		}
 	}
 	top, _, _ := strings.Cut(id, "/")
 	return name, g.trees.Apply(path.Join(g.session, top), sys.Bounds{Shares: of.Shares, Idle: of.Idle})

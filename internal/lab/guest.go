@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
+	"runtime"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
@@ -75,8 +77,8 @@ func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []sc
 	if first.Set != "" {
 		return runner.RunRounds(ctx, l.rounds(p, unit, share))
 	}
-	if set := first.Limits.CPUSet; set != "" && p.many(first) { // what tare does for them is in the clock, too
-		restore, err := confine(set)
+	if set := first.Limits.CPUSet; set != "" && p.many(first) && first.Limits.Load == nil {
+		restore, err := confine(set, p.drivers[first.Target])
 		if err != nil {
 			return nil, err
 		}
@@ -86,18 +88,31 @@ func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []sc
 	return []sample.Record{record}, err
 }
 
-// confine has tare itself use the CPUs of a level alone, until restore.
-func confine(set string) (restore func() error, err error) {
+// confine has tare itself and a target's engine use the CPUs of a level alone, until
+// restore: where instances are measured as one, what both do for them is in the clock.
+func confine(set string, d driver.Driver) (restore func() error, err error) {
 	cpus, err := sys.ParseCPUs(set)
 	if err != nil {
 		return nil, err
 	}
 	before, err := sys.AllowedCPUs()
-	if err == nil {
-		err = sys.UseCPUs(cpus)
-	}
 	if err != nil {
 		return nil, driver.Labf("%w", err)
 	}
-	return func() error { return sys.UseCPUs(before) }, nil
+	served, binds := driver.As[driver.Binder](d)
+	use := func(cpus []int, set string) error {
+		err := sys.UseCPUs(cpus)
+		if os.Getenv("GOMAXPROCS") == "" {
+			runtime.SetDefaultGOMAXPROCS() // else Go sees it up to a second later
+		}
+		if binds {
+			err = errors.Join(err, served.Bind(set))
+		}
+		return err
+	}
+	restore = func() error { return use(before, "") }
+	if err := use(cpus, set); err != nil {
+		return nil, driver.Labf("CPUs of a level: %w", errors.Join(err, restore()))
+	}
+	return restore, nil
 }

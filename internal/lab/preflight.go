@@ -36,7 +36,9 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 	notes, skipped := a.Notes, map[string]string{}
 	asked := st.Environments
 	st.Environments = slices.Clone(st.Environments)
+	extra := map[string]bool{}
 	for _, level := range st.OptionalEnvironments {
+		extra[level.Name] = level.Extra
 		if why, lacks := a.Skipped[level.Name]; lacks {
 			skipped[level.Name] = why
 			continue
@@ -46,8 +48,11 @@ func (l *Lab) checkStudy(ctx context.Context, st study.Study, own bool) (study.S
 	st.OptionalEnvironments = nil
 	st.Workloads = slices.Clone(st.Workloads)
 	for i, w := range st.Workloads {
-		if len(w.Environments) > 0 && !slices.ContainsFunc(w.Environments, func(name string) bool { return skipped[name] == "" }) {
-			st.Workloads[i].Environments = namesOf(asked)
+		if len(w.Environments) == 0 || slices.ContainsFunc(w.Environments, func(name string) bool { return skipped[name] == "" }) {
+			continue
+		}
+		if st.Workloads[i].Environments = namesOf(asked); extra[w.Environments[0]] { // it was made for them
+			a.Skipped[w.Name], st.Workloads[i].Optional = skipped[w.Environments[0]], true
 		}
 	}
 	for _, p := range st.OptionalProbes {
@@ -128,9 +133,12 @@ func (p *Plan) compared() map[string]int {
 	return preflight.Compared(p.Manifest.Study, p.Manifest.Cells)
 }
 
-// namesOf are the names of environments.
+// namesOf are the names of environments that are for all workloads.
 func namesOf(levels []study.Environment) (names []string) {
 	for _, l := range levels {
+		if l.Extra {
+			continue
+		}
 		names = append(names, l.Name)
 	}
 	return names

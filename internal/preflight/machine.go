@@ -22,6 +22,8 @@ type Machine interface {
 	Limits() bool
 	// Idles reports whether a cgroup can be made idle (cpu.idle).
 	Idles() bool
+	// Binds reports whether groups can be bound to CPUs.
+	Binds() bool
 	// KSMLacks says why equal pages cannot be merged; "" where they can.
 	KSMLacks() string
 	// HugePagesLack says why there is no pool of huge pages; "" where there is.
@@ -53,6 +55,12 @@ func (h Here) Limits() bool { return h.Groups }
 func (Here) Idles() bool {
 	groups, err := sys.Cgroups()
 	return err == nil && groups.CanIdle()
+}
+
+// Binds implements Machine.
+func (Here) Binds() bool {
+	groups, err := sys.Cgroups()
+	return err == nil && groups.CanBind()
 }
 
 // KSMLacks implements Machine.

@@ -22,6 +22,7 @@ type machine struct {
 	cpus     []int
 	groups   bool
 	busy     bool // no group can be idle
+	unbound  bool // no group can be bound to CPUs
 	ksm      string
 	huge     string
 	inUse    string           // a range of addresses
@@ -33,6 +34,7 @@ func (m machine) Arch() string                    { return "amd64" }
 func (m machine) CPUs() ([]int, error)            { return m.cpus, nil }
 func (m machine) Limits() bool                    { return m.groups }
 func (m machine) Idles() bool                     { return !m.busy }
+func (m machine) Binds() bool                     { return !m.unbound }
 func (m machine) KSMLacks() string                { return m.ksm }
 func (m machine) HugePagesLack() string           { return m.huge }
 func (m machine) Watch(probe string) error        { return m.probes[probe] }
@@ -292,6 +294,11 @@ func TestRequirements(t *testing.T) {
 		"no optional level fits": {change: func(s *scene) {
 			s.Study.OptionalEnvironments = []study.Environment{{Name: "eight", CPUSet: "first-8"}}
 		}, by: "optional environments", words: "no environment is left: environment eight"},
+		"an optional level cannot be bound": {change: func(s *scene) {
+			s.machine.unbound = true
+			s.Study.OptionalEnvironments = []study.Environment{{Name: "two", CPUSet: "first-2", Extra: true}}
+			s.Study.Environments = []study.Environment{{}}
+		}, skipped: "two", words: "cannot run here: cgroups with cpuset that this user may make"},
 		"no group can be idle": {change: func(s *scene) {
 			s.machine.busy = true
 			s.Study.Environments = []study.Environment{{Name: "idle", Load: &study.Load{Kind: "unix-syscall", Idle: true}}}

@@ -20,12 +20,15 @@ import (
 // cgroups refuses limits where this user cannot make the cgroups that hold them.
 func cgroups(_ context.Context, q *Question) ([]Outcome, error) {
 	for _, level := range q.Study.Environments {
-		limited, idle := limits(level), level.Idle
+		limited, idle, bound := limits(level), level.Idle, level.CPUSet+level.Mems != ""
 		if level.Load != nil {
-			limited, idle = limited || limits(level.Load.Environment()), idle || level.Load.Idle
+			limited, idle, bound = limited || limits(level.Load.Environment()), idle || level.Load.Idle, bound || level.Load.CPUSet+level.Load.Mems != ""
 		}
 		if idle && q.Machine.Limits() && !q.Machine.Idles() {
 			return refuse(&driver.CannotError{Target: "the environment " + level.Name, Lacks: "cgroups that can be idle (cpu.idle)", Remedy: "use Linux 5.15 or later, with CONFIG_FAIR_GROUP_SCHED"}), nil
+		}
+		if bound && q.Machine.Limits() && !q.Machine.Binds() {
+			return refuse(&driver.CannotError{Target: "the environment " + level.Name, Lacks: "cgroups with cpuset that this user may make", Remedy: "run as root, or have the controller cpuset delegated (systemd: Delegate=cpuset)"}), nil
 		}
 		if limited && !q.Machine.Limits() {
 			return refuse(&driver.CannotError{Target: "a target with limits", Lacks: "cgroups that this user may make", Remedy: "run as root, or in a delegated cgroup v2"}), nil

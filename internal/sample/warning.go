@@ -25,8 +25,8 @@ const (
 	OtherClock WarningKind = "other-clock"
 	// CutOff: a process that outlived the payload kept its Stream open.
 	CutOff WarningKind = "cut-off"
-	// Untidy: a failed trial left something that could not be removed; Text is
-	// the error.
+	// Untidy: a failed trial left something that could not be removed, or an engine of
+	// tare's own is started again for that; Text is the error.
 	Untidy WarningKind = "untidy"
 	// OtherWay: the probe's numbers were not measured in the usual way, but as Text
 	// says. They are not compared with those that were.

@@ -11,7 +11,7 @@ import (
 // network and of its guest too.
 func EnvironmentKeys() []string {
 	keys := slices.DeleteFunc(keysOf(reflect.TypeFor[Environment]()), func(key string) bool {
-		return slices.Contains([]string{"name", "params", "network", "guest", "load"}, key)
+		return slices.Contains([]string{"name", "params", "network", "guest", "load", "extra"}, key)
 	})
 	return slices.Concat(keys, keysOf(reflect.TypeFor[Network]()), keysOf(reflect.TypeFor[Guest]()))
 }

@@ -123,18 +123,19 @@ func (s Study) SelectEnvironments(names []string) (Study, error) {
 	if err := allKnown("environment", names, slices.DeleteFunc(slices.Clone(known), func(n string) bool { return n == "" })); err != nil {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
-	chosen := func(levels []Environment) []Environment {
-		levels = slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return !slices.Contains(names, l.Name) })
-		for i := range levels {
-			levels[i].Extra = false
-		}
-		return levels
-	}
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {
 		left := slices.DeleteFunc(slices.Clone(w.Environments), func(name string) bool { return !slices.Contains(names, name) })
 		s.Workloads[i].Extra = w.Extra || len(left) == 0 && len(w.Environments) > 0 // it is measured in none of them
 		s.Workloads[i].Environments = left
+	}
+	forAll := slices.ContainsFunc(s.Measured(), func(w Workload) bool { return len(w.Environments) == 0 })
+	chosen := func(levels []Environment) []Environment {
+		levels = slices.DeleteFunc(slices.Clone(levels), func(l Environment) bool { return !slices.Contains(names, l.Name) })
+		for i := range levels {
+			levels[i].Extra = levels[i].Extra && !forAll
+		}
+		return levels
 	}
 	// One that is asked for by name is no longer optional.
 	s.Environments, s.OptionalEnvironments = slices.Concat(chosen(s.Environments), chosen(s.OptionalEnvironments)), nil

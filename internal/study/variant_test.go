@@ -264,6 +264,11 @@ optional-environments: [{name: one, cpuset: first, extra: true}, {name: two, cpu
 	if got := ids(alone); err != nil || !slices.Equal(got, []string{"host/start+two"}) {
 		t.Errorf("%v, %v: it was asked for by name", got, err)
 	}
+	if own, err := s.Select([]string{"cpus"}); err != nil {
+		t.Error(err)
+	} else if own, err = own.SelectEnvironments([]string{"one"}); err != nil || !own.Environments[0].Extra {
+		t.Errorf("%+v, %v: the one workload names it", own.Environments, err)
+	}
 	_, err = Parse("demo.yaml", []byte(fmt.Sprintf(text, "{name: three, extra: true}")))
 	if err == nil || !strings.Contains(err.Error(), "all environments of the study are extra") {
 		t.Error(err)

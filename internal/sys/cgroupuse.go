@@ -78,16 +78,38 @@ func weightOf(shares int64) int64 { return min(max(1, (shares*100+512)/1024), 10
 
 // CanIdle proves by use that a group can be given the CPU time that nobody else wants.
 func (h Hierarchies) CanIdle() bool {
-	tree, ok := h.With("cpu")
+	return h.proves("cpu", func(dir string) bool { return os.WriteFile(filepath.Join(dir, "cpu.idle"), []byte("1"), 0) == nil })
+}
+
+// CanBind proves by use that a group can be bound to CPUs: a user's part of a version 2
+// tree mostly has no such controller.
+func (h Hierarchies) CanBind() bool {
+	return h.proves("cpuset", func(dir string) bool { return hasCPUs(dir) })
+}
+
+// Binds reports whether the group rel, which exists, can be bound to CPUs.
+func (h Hierarchies) Binds(rel string) bool {
+	tree, ok := h.With("cpuset")
+	return ok && hasCPUs(tree.Dir(rel))
+}
+
+func hasCPUs(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "cpuset.cpus"))
+	return err == nil
+}
+
+// proves makes a group with a controller for a moment, and tries something there.
+func (h Hierarchies) proves(controller string, try func(dir string) bool) bool {
+	tree, ok := h.With(controller)
 	if !ok {
 		return false
 	}
-	name := ProbeGroup("idle")
+	name := ProbeGroup(controller)
 	if tree.HandDown("") != nil || os.Mkdir(tree.Dir(name), 0o755) != nil {
 		return false
 	}
 	defer func() { _ = unix.Rmdir(tree.Dir(name)) }() // nothing is in it: this cannot be refused
-	return os.WriteFile(filepath.Join(tree.Dir(name), "cpu.idle"), []byte("1"), 0) == nil
+	return try(tree.Dir(name))
 }
 
 // Apply writes the bounds of the existing group rel.

@@ -84,7 +84,7 @@ func (t *running) beginMany() (err error) {
 		return nil
 	}
 	t.group = fmt.Sprintf("%s-%s-%d", driver.Label, t.runner.RunID, t.job.Seq)
-	if t.job.Spec.ClientCgroup, err = t.runner.Groups.Make(path.Join(t.group, string(driver.RoleClient)), driver.Limits{}); err != nil {
+	if t.job.Spec.ClientCgroup, err = t.runner.Groups.Make(path.Join(t.group, string(driver.RoleClient)), driver.Limits{CPUSet: t.job.Spec.Limits.CPUSet, Mems: t.job.Spec.Limits.Mems}); err != nil {
 		return fmt.Errorf("cgroup of all instances: %w", err)
 	}
 	if t.job.Hold != nil && t.job.Hold.Begin != nil {

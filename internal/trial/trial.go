@@ -38,7 +38,8 @@ type Groups interface {
 	// Make makes the group of one instance and returns its name relative to each
 	// hierarchy's root, "" where cgroups cannot be used. The groups below it, for
 	// payload and runtime, and the limits are the driver's to make, but for the shares
-	// and the idleness of CPU time, which count between instances.
+	// and the idleness of CPU time, which count between instances, and the CPUs and
+	// memory nodes, which are those of all that works for the instance.
 	Make(id string, of driver.Limits) (string, error)
 	// Remove ends what is left in the group and removes it.
 	Remove(id string) error
@@ -498,6 +499,13 @@ func (t *running) close() error {
 	if t.shared != "" {
 		errs = append(errs, os.RemoveAll(filepath.Dir(t.shared)))
 	}
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		restarts := driver.IsRestart(err)
+		if restarts {
+			t.warnings = append(t.warnings, sample.Warning{Kind: sample.Untidy, Text: err.Error()})
+		}
+		return restarts
+	})
 	err := errors.Join(distinctErrors(errs)...)
 	if err != nil && !errors.As(err, new(*driver.RemovalError)) {
 		return driver.Labf("clean-up: %w", err)

@@ -34,6 +34,7 @@ func TestOptionalInterfacesHaveTwoImplementations(t *testing.T) {
 		"Hoster":        reflect.TypeFor[driver.Hoster](),
 		"Located":       reflect.TypeFor[driver.Located](),
 		"Staler":        reflect.TypeFor[driver.Staler](),
+		"Binder":        reflect.TypeFor[driver.Binder](),
 		"Controller":    reflect.TypeFor[driver.Controller](),
 	}
 	for _, name := range declared(t, "../optional.go") {

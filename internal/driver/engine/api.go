@@ -87,7 +87,7 @@ func (b bounded) alone(request *http.Request) (*http.Response, error) {
 	err = request.Write(conn)
 	var r *http.Response
 	if err == nil {
-		r, err = http.ReadResponse(bufio.NewReaderSize(conn, bufferBytes/2), request)
+		r, err = http.ReadResponse(bufio.NewReaderSize(limit.DaemonAnswer.Reader(conn), bufferBytes/2), request)
 	}
 	if err != nil {
 		return nil, errors.Join(cmp.Or(ctx.Err(), err), closing())

@@ -74,6 +74,9 @@ func (d *apiDriver) Properties() driver.Properties {
 		Networks: &driver.Networks{Host: d.networkHost, Make: d.makeNetwork, Attach: d.attachNetwork, Detach: d.detachNetwork, Proxy: d.engine.flavor.proxy}}
 }
 
+// Bind implements driver.Binder.
+func (d *apiDriver) Bind(cpus string) error { return d.engine.Bind(cpus) }
+
 // Teardown implements driver.SessionDriver.
 func (d *apiDriver) Teardown() error { return d.engine.Close() }
 
@@ -189,9 +192,6 @@ func (d *apiDriver) ready(ctx context.Context) error {
 // the containers' cgroups are not below the instance's, probes do not read them.
 func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (driver.Instance, error) {
 	if err := d.ready(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.engine.confine(spec.Limits); err != nil {
 		return nil, err
 	}
 	c, err := clientOf(d.engine, connect)

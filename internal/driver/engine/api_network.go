@@ -47,14 +47,18 @@ func (d *apiDriver) makeNetwork(ctx context.Context, name string, of netip.Prefi
 		if d.engine.dead() != nil {
 			return nil // it went with its engine
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
+		most := queueTime
+		if d.engine.private != nil {
+			most = releaseTime
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), most)
 		defer cancel()
 		return d.engine.removeNetwork(ctx, c, name)
 	}, nil
 }
 
-// releaseTime bounds how long an engine may take to let go of a network whose containers
-// are removed.
+// releaseTime bounds how long a private engine may take to let go of a network whose
+// containers are removed.
 const releaseTime = 30 * time.Second
 
 // removeNetwork removes a network whose containers are removed. dockerd 20.10 at times
@@ -68,7 +72,7 @@ func (e *engine) removeNetwork(ctx context.Context, c *client.Client, name strin
 	}
 	if ctx.Err() != nil && e.private != nil {
 		e.watchdog.hang(fmt.Errorf("it does not remove the network %s, whose containers are removed: %w", name, err))
-		return nil
+		return &driver.RestartError{Err: e.dead()}
 	}
 	return driver.Labf("%s: remove its network %s: %w", e.flavor.name, name, err)
 }

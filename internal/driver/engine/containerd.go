@@ -145,6 +145,9 @@ func handlerNamed(lab driver.Lab, name, runtime string, order int) (handler, boo
 	return h, true
 }
 
+// Bind implements driver.Binder.
+func (d *containerdDriver) Bind(cpus string) error { return d.engine.Bind(cpus) }
+
 // Teardown implements driver.SessionDriver.
 func (d *containerdDriver) Teardown() error { return d.engine.Close() }
 
@@ -276,9 +279,6 @@ func containerdLoad(ctx context.Context, c *containerd.Client, s source, keeper 
 // Prepare implements driver.Driver: the engine runs and has the image.
 func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
 	if err := d.ready(ctx); err != nil {
-		return nil, err
-	}
-	if err := d.engine.confine(spec.Limits); err != nil {
 		return nil, err
 	}
 	c, err := d.engine.connection()

@@ -129,9 +129,6 @@ func (d *podDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.engine.confine(spec.Limits); err != nil {
-		return nil, err
-	}
 	c, err := d.engine.connection()
 	if err != nil {
 		return nil, err

@@ -5,26 +5,27 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// confine has a private engine, its shims and its runtimes use the CPUs of an instance
-// alone, or again all that tare may use: what it does for a container counts as that
-// container's. A trial's instances are of one level, so no other is under way. The
-// user's own engine keeps the CPUs that it has.
-func (e *engine) confine(l driver.Limits) error {
+// Bind implements driver.Binder.
+func (e *engine) Bind(cpus string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.private == nil || e.private.cpus == "" && l.CPUSet == "" {
+	e.cpus = cpus
+	return e.bindPrivate()
+}
+
+// bindPrivate binds a private engine that runs, with its shims and its runtimes. The
+// caller holds the lock.
+func (e *engine) bindPrivate() error {
+	if e.private == nil || e.private.cpus == e.cpus {
 		return nil
 	}
-	cpus := l.CPUSet
+	cpus := e.cpus
 	if cpus == "" {
 		allowed, err := sys.AllowedCPUs()
 		if err != nil {
 			return driver.Labf("%w", err)
 		}
 		cpus = sys.FormatCPUs(allowed)
-	}
-	if cpus == e.private.cpus {
-		return nil
 	}
 	trees, err := sys.Cgroups()
 	if err == nil {
@@ -33,6 +34,6 @@ func (e *engine) confine(l driver.Limits) error {
 	if err != nil {
 		return driver.Labf("CPUs of the engine: %w", err)
 	}
-	e.private.cpus = cpus
+	e.private.cpus = e.cpus
 	return nil
 }

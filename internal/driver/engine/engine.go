@@ -61,6 +61,7 @@ type engine struct {
 	err     error      // of the attempt to start it, which is made once
 	serving            // reset when the engine is started again
 	daemons daemonPIDs // of the user's own
+	cpus    string     // that a private one is bound to, "" for all
 	// elsewhere are the names of drivers whose containers the user's own engine puts
 	// into other cgroups than it is asked for.
 	elsewhere map[string]bool
@@ -281,7 +282,7 @@ func (e *engine) start(ctx context.Context) error {
 		return errors.Join(unable(ctx, e.flavor.name, "a private "+e.flavor.program, err), p.Close())
 	}
 	e.private, e.socket = p, socket
-	return nil
+	return e.bindPrivate()
 }
 
 // The notes of a check that name the engine which was proven.

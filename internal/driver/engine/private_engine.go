@@ -31,7 +31,7 @@ type private struct {
 	process *launch.Process
 	starts  []string // names of the daemons that it starts itself
 	daemons daemonPIDs
-	cpus    string // that its group is bound to, "" for as it was made; the engine's lock guards it
+	cpus    string // that its group is bound to, "" for all; the engine's lock guards it
 
 	pid     int           // of the daemon
 	died    chan struct{} // closed when the daemon has ended

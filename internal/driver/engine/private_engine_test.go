@@ -136,7 +136,7 @@ func TestPrivateEngineHasTheCPUsOfALevel(t *testing.T) {
 	}
 	all, one := sys.FormatCPUs(allowed), strconv.Itoa(allowed[0])
 	for _, c := range []struct{ level, want string }{{"", all}, {one, one}, {one, one}, {"", all}} {
-		if err := d.engine.confine(driver.Limits{CPUSet: c.level}); err != nil {
+		if err := d.Bind(c.level); err != nil {
 			t.Fatal(err)
 		}
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.engine.private.pid))
