@@ -316,7 +316,8 @@ static void copy_program(const struct work *w, const char *to)
 {
 	char piece[65536];
 	ssize_t got;
-	int in = open(self, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	/* Not by its path, which may lie below what was mounted over. */
+	int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 	if (in < 0 || out < 0)
 		die_errno("%s: %s as %s", w->name, self, to);
 	while ((got = read(in, piece, sizeof piece)) > 0)
