@@ -70,7 +70,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	cancel()
 	select {
 	case r := <-waiting.Result:
-		t.Errorf("the end is told as %+v", r)
+		t.Errorf("the container has ended: %+v", r)
 	case err := <-waiting.Error:
 		if err == nil {
 			t.Error("no error")

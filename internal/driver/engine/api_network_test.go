@@ -73,8 +73,8 @@ func TestSweepOfANetworkInUse(t *testing.T) {
 	}
 }
 
-// A private engine that does not let go of a network is started again by the next trial,
-// and a user's own is not: what is left there is told.
+// A private engine that does not let go of a network is started again by the next trial.
+// With a user's own it is an error.
 func TestNetworkThatStays(t *testing.T) {
 	socket := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", "1.41")

@@ -67,7 +67,7 @@ type daemonPIDs struct {
 	pids []int
 }
 
-// find gives the processes of these names among those that it is told.
+// find gives the processes of these names. It looks among those that among returns.
 func (d *daemonPIDs) find(names []string, among func() []int) []int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
