@@ -122,8 +122,12 @@ func growthSentence(d description) []string {
 		if best == nil {
 			continue
 		}
-		out = append(out, fmt.Sprintf("On %s, %s is %s times as fast as on %s in %s, and %s %s times.", quantity.Count(d.Most, "CPU"),
-			best.Workload, ratio(best.last().Speed, best.last().Interval), quantity.Count(d.Least, "CPU"), target, worst.Workload, ratio(worst.last().Speed, worst.last().Interval)))
+		text := fmt.Sprintf("On %s, %s is %s times as fast as on %s in %s", quantity.Count(d.Most, "CPU"),
+			best.Workload, ratio(best.last().Speed, best.last().Interval), quantity.Count(d.Least, "CPU"), target)
+		if worst != best {
+			text += fmt.Sprintf(", and %s %s times", worst.Workload, ratio(worst.last().Speed, worst.last().Interval))
+		}
+		out = append(out, text+".")
 	}
 	return out
 }
