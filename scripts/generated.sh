@@ -26,7 +26,7 @@ digests() {
 build() {
 	: "${ZIG:?ZIG names the C compiler; make generated sets it}"
 	rm -rf $outputs
-	make --no-print-directory -C helpers every
+	make --no-print-directory --jobs="$(nproc)" -C helpers every
 	make --no-print-directory -C web
 }
 
