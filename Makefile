@@ -44,11 +44,12 @@ test: ## everything that CI runs
 	scripts/stage.sh test-trim 60m $(MAKE) --no-print-directory test-trim LACKING=skip
 	scripts/stage.sh test-loongson 45m $(MAKE) --no-print-directory test-loongson DOCKER=0 LACKING=skip
 
-test-long: build ## what takes hours, or changes by the day: known vulnerabilities; two machines that are guests; Debian's kernels of three releases; Docker on emulated Loongson machines and in a trimmed arm64 kernel; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
+test-long: build ## what takes hours, or changes by the day: known vulnerabilities; two machines that are guests; Debian's kernels of three releases; Docker on emulated Loongson machines and in a trimmed arm64 kernel; a kernel of what a command uses in a root file system of one's own; 1,000 kills over host, native and runc, 50 of each other target; false and missed verdicts; coverage of intervals
 	$(MAKE) --no-print-directory vulnerabilities
 	$(MAKE) --no-print-directory test-fleet KUBERNETES=build
 	$(MAKE) --no-print-directory test-loongson
 	$(MAKE) --no-print-directory test-arm64
+	$(MAKE) --no-print-directory test-trim
 	$(MAKE) --no-print-directory torture ON=host,native,runc KILLS=334 FAULTS=120
 	$(MAKE) --no-print-directory torture ON=crun,youki,runsc,containerd,cri/runc,docker,podman,qemu/microvm STUDIES=start KILLS=50 FAULTS=24
 	$(MAKE) --no-print-directory torture ON=host,native,runc,docker,cri/runc STUDIES=load KILLS=24 FAULTS=12

@@ -12,12 +12,7 @@ import (
 func TestLearnInOwnSystem(t *testing.T) {
 	b := newBench(t)
 	root, disk := filepath.Join(b.dir, "root"), filepath.Join(b.dir, "root.img")
-	if _, err := b.try(t, "mmdebstrap", "--variant=minbase", "--mode=root", "--include=systemd,systemd-sysv,udev,kmod,iproute2", "bookworm", root); err != nil {
-		if *skipLacking {
-			t.Skipf("Debian's packages cannot be had: %v", err)
-		}
-		t.Fatal(err)
-	}
+	b.must(t, "mmdebstrap", "--variant=minbase", "--mode=root", "--include=systemd,systemd-sysv,udev,kmod,iproute2", "bookworm", root)
 	b.must(t, "mke2fs", "-q", "-t", "ext4", "-d", root, disk, "1G")
 	out, code := b.tare(t, "trim", "learn", "--rootfs", disk, "--needs", "ext4,systemd,ipv4", "-o", filepath.Join(b.dir, "vxlan.yaml"),
 		"--build", filepath.Join(b.dir, "kernel"), "--json", "--", "ip link add v0 type vxlan id 1 dstport 4789 dev lo && ip link show v0")
