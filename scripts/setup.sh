@@ -278,6 +278,8 @@ tools)
 	youki
 	;;
 test)
+	lint & # the CPUs have time while packages come
+	linter=$!
 	weighed
 	weighed --study applications
 	packages chromium curl strace gcc make flex bison bc perl libelf-dev lz4 openssh-client dropbear-bin
@@ -289,7 +291,7 @@ test)
 	node
 	runsc
 	youki
-	lint
+	wait "$linter"
 	slurm
 	;;
 *)
