@@ -16,11 +16,19 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
+	containerd "github.com/containerd/containerd/v2/client"
+	metadata "github.com/containerd/containerd/v2/core/containers"
+	"github.com/containerd/containerd/v2/pkg/cio"
+	"github.com/containerd/containerd/v2/pkg/oci"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tarelab/tare/internal/analysis"
+	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // The bar over containerd: so many containers in a trial, so many at once, and so
@@ -37,7 +45,7 @@ func containerdStarts(ctx context.Context) (result, error) {
 	if _, err := exec.LookPath(stress); err != nil {
 		return result{}, fmt.Errorf("%w: scripts/setup.sh bench builds it", err)
 	}
-	return besideContainerd(ctx, func(ctx context.Context, e daemon, ref string) (float64, error) {
+	return besideContainerd(ctx, 1, func(ctx context.Context, e daemon, ref string) (float64, error) {
 		return stressed(ctx, []string{stress, "--address", e.socket, "--image", ref, "--concurrent", strconv.Itoa(containerdWidth), "--duration", stressTime, "--json"})
 	})
 }
@@ -48,12 +56,18 @@ func containerdBucket(ctx context.Context) (result, error) {
 	if _, err := exec.LookPath("bucketbench"); err != nil {
 		return result{}, fmt.Errorf("%w: it is built with go build in github.com/estesp/bucketbench", err)
 	}
-	return besideContainerd(ctx, bucketed)
+	return besideContainerd(ctx, 1, bucketed)
+}
+
+// containerdLoop does so with a plain loop of containerd's own client, whose containers
+// have what tare's have.
+func containerdLoop(ctx context.Context) (result, error) {
+	return besideContainerd(ctx, 0.98, looped)
 }
 
 // besideContainerd pairs tare's rate in a containerd with another client's of the same
-// one, which is given the name of an image that it can pull.
-func besideContainerd(ctx context.Context, other func(ctx context.Context, e daemon, ref string) (float64, error)) (r result, err error) {
+// one, which is given the name of an image that it can pull. bar is the least ratio.
+func besideContainerd(ctx context.Context, bar float64, other func(ctx context.Context, e daemon, ref string) (float64, error)) (r result, err error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
 		return result{}, err
@@ -77,7 +91,7 @@ func besideContainerd(ctx context.Context, other func(ctx context.Context, e dae
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	return paired(analysis.AtLeast, 1, func() (float64, error) {
+	return paired(analysis.AtLeast, bar, func() (float64, error) {
 		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
 			"--instances", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
@@ -153,6 +167,114 @@ func bucketed(ctx context.Context, e daemon, ref string) (rate float64, err erro
 		return 0, fmt.Errorf("bucketbench told no rate: %s", said)
 	}
 	return strconv.ParseFloat(string(told[1]), 64)
+}
+
+// looped gives the containers a second of a loop that starts and ends as many containers,
+// as many at once, and then removes them: with fifos on a disk, a group for the container
+// and one for its shim, as deep as tare's, which go in the time of the removal.
+func looped(ctx context.Context, e daemon, ref string) (rate float64, err error) {
+	dir, err := os.MkdirTemp(state(), "tare-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	client, err := containerd.New(e.socket, containerd.WithDefaultNamespace(driver.Label+"-bench"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	image, err := client.Pull(ctx, ref, containerd.WithPullUnpack, containerd.WithPullSnapshotter(loopSnapshotter))
+	if err != nil {
+		return 0, err
+	}
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, trees.Remove(bareGroup(dir))) }()
+	all := make([]loopContainer, containerdEach)
+	for i := range all {
+		all[i] = loopContainer{client, image, fmt.Sprintf("%s-%d", filepath.Base(dir), i), filepath.Join(dir, strconv.Itoa(i)), path.Join(bareGroup(dir), strconv.Itoa(i)), nil}
+		if err := os.Mkdir(all[i].dir, 0o700); err != nil {
+			return 0, err
+		}
+		if err := trees.Make(all[i].role(driver.RoleRuntime)); err != nil {
+			return 0, err
+		}
+	}
+	var took time.Duration
+	for _, step := range []func(*loopContainer) error{
+		func(c *loopContainer) error { return c.run(ctx) },
+		func(c *loopContainer) error { return c.remove(ctx) },
+	} {
+		began := time.Now()
+		var at errgroup.Group
+		at.SetLimit(containerdWidth)
+		for i := range all {
+			at.Go(func() error { return step(&all[i]) })
+		}
+		if err := at.Wait(); err != nil {
+			return 0, err
+		}
+		took += time.Since(began)
+	}
+	return containerdEach / took.Seconds(), nil
+}
+
+// loopSnapshotter is containerd's default, which tare takes too.
+const loopSnapshotter = "overlayfs"
+
+// loopContainer is a container of the loop.
+type loopContainer struct {
+	client         *containerd.Client
+	image          containerd.Image
+	id, dir, group string
+	container      containerd.Container
+}
+
+func (c *loopContainer) role(r driver.Role) string { return path.Join(c.group, string(r)) }
+
+// run starts the container and waits until it has ended, and its output.
+func (c *loopContainer) run(ctx context.Context) (err error) {
+	version := func(_ context.Context, _ oci.Client, _ *metadata.Container, s *oci.Spec) error {
+		s.Version = "1.0.2" // newer ones are refused by Debian's runc
+		return nil
+	}
+	if c.container, err = c.client.NewContainer(ctx, c.id, containerd.WithSnapshotter(loopSnapshotter), containerd.WithImage(c.image), containerd.WithNewSnapshot(c.id, c.image),
+		containerd.WithNewSpec(oci.WithoutRunMount, oci.WithProcessArgs("/mark"), oci.WithCgroup("/"+c.role(driver.RolePayload)), version)); err != nil {
+		return err
+	}
+	task, err := c.container.NewTask(ctx, cio.NewCreator(cio.WithStreams(nil, io.Discard, io.Discard), cio.WithFIFODir(c.dir)), containerd.WithShimCgroup("/"+c.role(driver.RoleRuntime)))
+	if err != nil {
+		return err
+	}
+	ended, err := task.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	if err := task.Start(ctx); err != nil {
+		return err
+	}
+	if code, _, err := (<-ended).Result(); err != nil || code != 0 {
+		return fmt.Errorf("a container of the loop ended with %d: %w", code, err)
+	}
+	task.IO().Wait()
+	return task.IO().Close()
+}
+
+func (c *loopContainer) remove(ctx context.Context) error {
+	task, err := c.container.Task(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := task.Delete(ctx); err != nil {
+		return err
+	}
+	if err := c.container.Delete(ctx, containerd.WithSnapshotCleanup); err != nil {
+		return err
+	}
+	_, err = sys.RemoveCgroups(c.group)
+	return errors.Join(err, os.RemoveAll(c.dir))
 }
 
 // startContainerd starts a containerd as a user's own.

@@ -51,6 +51,7 @@ func bars() []bar {
 		{"docker-cli-starts", dockerStarts},
 		{"containerd-starts", containerdStarts},
 		{"containerd-bucket", containerdBucket},
+		{"containerd-loop", containerdLoop},
 		{"network-attach", networkAttach},
 		{"network-remove", networkRemove},
 		{"network-throughput", networkThroughput},
