@@ -45,7 +45,9 @@ for module in /modules/*; do insmod "$module"; done
 eval "$(tr ' ' '\n' </proc/cmdline | grep ^address=)"
 ip link set lo up
 ip addr add "$address/24" dev eth0
+echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad # the address is there at once
 ip link set eth0 up
+ip addr add "2001:db8::${address##*.}/64" dev eth0
 mkdir -p /etc/cni/net.d
 from=203.0.113.${address##*.} # each machine gives addresses of its own
 echo '{"cniVersion": "0.4.0", "name": "lab", "plugins": [{"type": "macvlan", "master": "eth0",
@@ -68,7 +70,7 @@ const everyRemotePath = "remote, remote-vxlan, remote-wireguard, remote-macvlan,
 // guestPlugins are those of the guests' CNI network.
 var guestPlugins = []string{"/usr/lib/cni/macvlan", "/usr/lib/cni/host-local"}
 
-// guests are two virtual machines, 198.51.100.1 and .2, with Debian's kernel, the files of
+// guests are two virtual machines, 198.51.100.1 and .2, 2001:db8::1 and ::2, with Debian's kernel, the files of
 // this machine's workbench, tare, and a link between them that has delay and loss.
 func guests(t *testing.T) (here, there *guest) {
 	t.Helper()
@@ -247,20 +249,20 @@ func (g *guest) runs(t *testing.T) (state string) {
 	return state
 }
 
-// knowsBoth looks for the facts of both machines in the only run of a state directory.
-func knowsBoth(t *testing.T, state string) {
+// knowsBoth looks for the facts of both machines in the newest run of a state directory.
+func knowsBoth(t *testing.T, state, address string) {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(state, "runs", "*"))
-	if err != nil || len(dirs) != 1 {
+	if err != nil || len(dirs) == 0 {
 		t.Fatalf("runs %v, %v", dirs, err)
 	}
-	run, err := store.Open(dirs[0])
+	run, err := store.Open(dirs[len(dirs)-1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer run.Close()
 	m := run.Manifest()
-	if m.Host.Emulated == "" || m.Peer == nil || m.Peer.There != "198.51.100.2" || m.Peer.Host.Kernel == "" || m.Peer.Host.Emulated == "" {
+	if m.Host.Emulated == "" || m.Peer == nil || m.Peer.There != address || m.Peer.Host.Kernel == "" || m.Peer.Host.Emulated == "" {
 		t.Errorf("the run knows %+v of the other machine; this one is emulated: %q", m.Peer, m.Host.Emulated)
 	}
 }
@@ -309,42 +311,49 @@ func TestTwoGuests(t *testing.T) {
 		t.Skip("the guests are PCs")
 	}
 	here, there := guests(t)
-	there.begin(t, "tare serve --listen 198.51.100.2:7450 2>/dev/null")
+	there.begin(t, "tare serve --listen [::]:7450 2>/dev/null")
 	s := &serving{Cmd: there.Cmd, lines: there.lines}
-	s.next(t)
-	what, paths := "/study.yaml", everyRemotePath
+	runs := []struct{ address, what, paths string }{
+		{"198.51.100.2", "/study.yaml", everyRemotePath},
+		{"2001:db8::2", "/study.yaml --set range=fd74:6172:6500::/112", everyRemotePath},
+	}
 	if *long {
-		what, paths = "two-machines --quick", "remote, remote-vxlan"
+		runs[0].what, runs[0].paths = "two-machines --quick", "remote, remote-vxlan"
 	}
-	began := time.Now()
-	said, code := here.run(t, "TARE_PEER="+s.peer+" tare run "+what)
-	if code != 0 {
-		t.Fatalf("tare run %s ended with code %d: %s", what, code, said)
-	}
-	t.Logf("tare run %s: %s (emulated: no figure of performance)", what, time.Since(began).Round(time.Second))
-	state := here.runs(t)
-	knowsBoth(t, state)
-	measured := map[string]bool{}
-	for _, one := range trials(t, state) {
-		_, path, _ := strings.Cut(one.Cell, "@")
-		path, _, _ = strings.Cut(path, "/")
-		measured[path] = true
-		if one.Failure != nil {
-			t.Errorf("%s: %+v", one.Cell, one.Failure)
+	for _, r := range runs {
+		s.next(t)
+		_, key, _ := strings.Cut(s.peer, "#")
+		began := time.Now()
+		said, code := here.run(t, "TARE_PEER="+net.JoinHostPort(r.address, "7450")+"#"+key+" tare run "+r.what)
+		if code != 0 {
+			t.Fatalf("tare run %s with %s ended with code %d: %s", r.what, r.address, code, said)
 		}
-	}
-	for _, path := range strings.Split(paths, ", ") {
-		if !measured[path] {
-			t.Errorf("nothing was measured on %s", path)
+		t.Logf("tare run %s with %s: %s (emulated: no figure of performance)", r.what, r.address, time.Since(began).Round(time.Second))
+		state := here.runs(t)
+		knowsBoth(t, state, r.address)
+		measured := map[string]bool{}
+		for _, one := range trials(t, state) {
+			_, path, _ := strings.Cut(one.Cell, "@")
+			path, _, _ = strings.Cut(path, "/")
+			measured[path] = true
+			if one.Failure != nil {
+				t.Errorf("%s: %+v", one.Cell, one.Failure)
+			}
+		}
+		for _, path := range strings.Split(r.paths, ", ") {
+			if !measured[path] {
+				t.Errorf("nothing was measured with %s on %s", r.address, path)
+			}
 		}
 	}
 
 	// One machine ends as if its power had failed, when client and server are connected.
 	s.next(t)
-	here.begin(t, "TARE_PEER="+s.peer+` tare run /long.yaml >/said 2>&1 & until [ "$(ls /state/runs | wc -l)" = 2 ] && netstat -tn | grep ' 198.51.100.2:' | grep -qv ':7450 '; do sleep 1; done`)
+	here.begin(t, "TARE_PEER="+s.peer+` tare run /long.yaml >/said 2>&1 & until [ "$(ls /state/runs | wc -l)" = 3 ] && netstat -tn | grep ' 198.51.100.2:' | grep -qv ':7450 '; do sleep 1; done`)
 	here.run(t, "")
 	_ = there.Process.Kill()
-	if said, code = here.run(t, "wait $!; code=$?; cat /said; (exit $code)"); code == 0 {
+	said, code := here.run(t, "wait $!; code=$?; cat /said; (exit $code)")
+	if code == 0 {
 		t.Errorf("a run that lost the other machine ended with code 0: %s", said)
 	}
 	lost := trials(t, here.runs(t))

@@ -22,7 +22,7 @@ import (
 
 // planted is what a shared report of planted runs must not have, besides what is each
 // machine's own.
-var planted = []string{"alicia", "mallory", "private", "far-secret", "198.51.100.7", "192.0.2.5"}
+var planted = []string{"alicia", "mallory", "private", "far-secret", "198.51.100.7", "2001:db8::5"}
 
 // TestShare looks for what identifies machines in reports of each format: with --share
 // it is in none, for one run and for two of other machines.
@@ -98,11 +98,11 @@ func madeOn(t *testing.T, root string, names []string) string {
 	m := renamed(t, from.Manifest())
 	m.Host.Hostname, m.Host.BootID, m.Dir, m.Host.Machine, m.Host.CommandLine = names[0], names[1], names[2], names[3], names[4]
 	m.Command = []string{"tare", "run", "/srv/private/few.yaml", "--peer", "ssh://mallory@far-secret/home/mallory/tare", "--state=/home/alicia", "-o/home/alicia/x.html", "--on=native=" + oneProgram, "--", "/home/alicia/private/x", names[0]}
-	m.Targets["host"] = driver.Facts{Path: "/home/alicia/private/host", Notes: map[string]string{"here": "192.0.2.5 and 198.51.100.7, " + oneProgram}}
+	m.Targets["host"] = driver.Facts{Path: "/home/alicia/private/host", Notes: map[string]string{"here": "2001:db8::5 and 198.51.100.7, " + oneProgram}}
 	m.LeftOut, m.MissingCounters = map[string]string{"crun=/srv/private/crun": text}, map[string]string{"cycles": text}
 	m.Rootfs, m.ImageSource = "/srv/private dir/root", "/home/alicia/image.tar"
 	m.Guest = &driver.Guest{Kernel: "/home/alicia/private/vmlinuz", Rootfs: "/srv/private disk/root.qcow2"}
-	m.Peer = &store.Peer{Here: "192.0.2.5", There: "198.51.100.7", Host: hostinfo.Host{Hostname: "far-secret.example.org"}}
+	m.Peer = &store.Peer{Here: "2001:db8::5", There: "198.51.100.7", Host: hostinfo.Host{Hostname: "far-secret.example.org"}}
 	run, err := store.Create(root, m)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,12 +119,20 @@ func reachable(a net.Addr) string {
 	if err != nil {
 		return a.String()
 	}
+	found := ""
 	for _, one := range addresses {
-		if n, ok := one.(*net.IPNet); ok && n.IP.To4() != nil && n.IP.IsGlobalUnicast() {
-			return net.JoinHostPort(n.IP.String(), fmt.Sprint(tcp.Port))
+		n, ok := one.(*net.IPNet)
+		if !ok || !n.IP.IsGlobalUnicast() {
+			continue
+		}
+		if four := n.IP.To4() != nil; four || found == "" {
+			found = net.JoinHostPort(n.IP.String(), fmt.Sprint(tcp.Port))
+			if four {
+				break
+			}
 		}
 	}
-	return a.String()
+	return cmp.Or(found, a.String())
 }
 
 // streams are the two directions of a process's standard streams.
@@ -165,18 +174,18 @@ func (env *Env) serveStdio(c *cobra.Command) (err error) {
 }
 
 // sshAddresses are the client's and the server's address as sshd tells them ("CLIENT PORT
-// SERVER PORT"); invalid where it does not, or where they are not of IPv4.
+// SERVER PORT"); invalid where it does not.
 func sshAddresses(connection string) (client, server netip.Addr) {
 	words := strings.Fields(connection)
 	if len(words) != 4 {
 		return client, server
 	}
-	v4 := func(text string) netip.Addr {
+	read := func(text string) netip.Addr {
 		a, err := netip.ParseAddr(text)
-		if err != nil || !a.Unmap().Is4() {
+		if err != nil {
 			return netip.Addr{}
 		}
-		return a.Unmap()
+		return peer.Usable(a)
 	}
-	return v4(words[0]), v4(words[2])
+	return read(words[0]), read(words[2])
 }

@@ -162,7 +162,7 @@ func TestFactorsCarry(t *testing.T) {
 			}
 			want := o.MTU
 			if o.Path == VXLAN {
-				want -= vxlanHeader
+				want -= vxlanHeader(l.prefix.Addr())
 			}
 			if got := link.Attrs().MTU; o.MTU > 0 && got != want {
 				t.Errorf("MTU %d, want %d", got, want)

@@ -48,12 +48,12 @@ func (m *Machines) first() int {
 
 // device is the network device that has this machine's address.
 func (m *Machines) device() (netlink.Link, error) {
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
+	addresses, err := netlink.AddrList(nil, family(m.Here))
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil, fmt.Errorf("this machine's addresses: %w", err)
 	}
 	for _, a := range addresses {
-		if found, ok := netip.AddrFromSlice(a.IP.To4()); ok && found == m.Here {
+		if found, ok := netip.AddrFromSlice(a.IP); ok && found.Unmap() == m.Here {
 			return netlink.LinkByIndex(a.LinkIndex)
 		}
 	}
@@ -65,7 +65,7 @@ func (m *Machines) device() (netlink.Link, error) {
 // travel, and lives in the bridge's namespace: it goes with that, also after a kill.
 func (l *Lab) buildRemoteVXLAN() error {
 	m := l.options.Machines
-	b, err := l.behindTunnel(vxlanHeader, 0, m.first())
+	b, err := l.behindTunnel(vxlanHeader(m.Here), 0, m.first())
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,9 @@ func (l *Lab) behindTunnel(header, n, first int) (*bridge, error) {
 	if l.options.MTU > 0 {
 		outer = min(outer, l.options.MTU)
 	}
-	l.options.MTU = outer - header
+	if err := l.leave(outer - header); err != nil {
+		return nil, err
+	}
 	host, err := l.host()
 	if err != nil {
 		return nil, err

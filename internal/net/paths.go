@@ -132,12 +132,26 @@ func (l *Lab) buildBridges() error {
 // onServer is the number that the second of two hosts of one network begins at.
 const onServer = 2049
 
-// vxlanHeader is what VXLAN over IPv4 adds to a frame (RFC 7348: 14 + 20 + 8 + 8);
-// IPv6's own header has longerHeader bytes more.
-const (
-	vxlanHeader  = 50
-	longerHeader = 20
-)
+// vxlanHeader is what VXLAN adds to a frame, between machines with addresses like one
+// (RFC 7348): 14 + 20 + 8 + 8 bytes over IPv4, and 20 more over IPv6.
+func vxlanHeader(outer netip.Addr) int {
+	if outer.Is6() {
+		return 70
+	}
+	return 50
+}
+
+// leastMTU6 is the least that a link with IPv6 takes (RFC 8200, section 5).
+const leastMTU6 = 1280
+
+// leave sets the MTU that a tunnel leaves.
+func (l *Lab) leave(mtu int) error {
+	if l.six() && mtu < leastMTU6 {
+		return &UnsupportedError{"IPv6", fmt.Errorf("the tunnel leaves packets of %d bytes, and they take %d", mtu, leastMTU6)}
+	}
+	l.options.MTU = mtu
+	return nil
+}
 
 func (l *Lab) buildVXLAN() error {
 	var hosts [2]*Namespace
@@ -154,8 +168,8 @@ func (l *Lab) buildVXLAN() error {
 	if outer == 0 {
 		outer = 1500
 	}
-	if l.options.MTU = outer - vxlanHeader; l.six() {
-		l.options.MTU -= longerHeader
+	if err := l.leave(outer - vxlanHeader(l.prefix.Addr())); err != nil {
+		return err
 	}
 	var bridges [2]*bridge
 	for i, first := range []int{1, onServer} {

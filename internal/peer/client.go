@@ -64,7 +64,8 @@ func begin(c *connection, own Facts, lease time.Duration) (*Client, error) {
 	}
 	client := &Client{Facts: facts, link: c.link, here: c.here, there: c.there, stop: c.stop,
 		waiting: map[uint64]chan message{}, ended: map[string]chan error{}}
-	if told, err := netip.ParseAddr(facts.Address); err == nil && !client.there.IsValid() {
+	// The other machine knows at which of its addresses ssh has come.
+	if told, err := netip.ParseAddr(facts.Address); err == nil && (!client.there.IsValid() || told.Is4() != client.there.Is4()) {
 		client.there = told
 		client.here = towards(told)
 	}

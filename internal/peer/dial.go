@@ -98,30 +98,34 @@ func (c closer) Close() error {
 	return c.Conn.Close()
 }
 
-// addressOf is the IPv4 address of an end of a connection; invalid for another one.
+// addressOf is the IP address of an end of a connection; invalid for another one.
 func addressOf(a net.Addr) netip.Addr {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	if addr := tcp.AddrPort().Addr().Unmap(); addr.Is4() {
-		return addr
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return Usable(a.AddrPort().Addr())
+	case *net.UDPAddr:
+		return Usable(a.AddrPort().Addr())
 	}
 	return netip.Addr{}
 }
 
+// Usable is an address by which a machine may reach another one; invalid for one that
+// means something on one link alone.
+func Usable(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); a.IsLinkLocalUnicast() && a.Is6() {
+		return netip.Addr{}
+	}
+	return a
+}
+
 // towards is this machine's address on the way to another one. Nothing is sent.
 func towards(there netip.Addr) netip.Addr {
-	conn, err := net.Dial("udp4", netip.AddrPortFrom(there, 9).String())
+	conn, err := net.Dial("udp", netip.AddrPortFrom(there, 9).String())
 	if err != nil {
 		return netip.Addr{}
 	}
 	defer conn.Close()
-	udp, ok := conn.LocalAddr().(*net.UDPAddr)
-	if !ok {
-		return netip.Addr{}
-	}
-	return udp.AddrPort().Addr().Unmap()
+	return addressOf(conn.LocalAddr())
 }
 
 const sshScheme = "ssh://"
@@ -131,6 +135,12 @@ var (
 	sshWord = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 	sshPath = regexp.MustCompile(`^/[A-Za-z0-9/_.+-]+$`)
 )
+
+// sshHost reports whether a host is one that ssh takes as an argument.
+func sshHost(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.Zone() == "" || sshWord.MatchString(host)
+}
 
 // sshCommand is the command line that starts the other side.
 func sshCommand(where string) ([]string, error) {
@@ -146,7 +156,7 @@ func sshCommand(where string) ([]string, error) {
 	if !named {
 		user, host = host, user
 	}
-	if !sshWord.MatchString(host) || named && !sshWord.MatchString(user) || u.RawQuery != "" || u.Fragment != "" {
+	if !sshHost(host) || named && !sshWord.MatchString(user) || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fmt.Errorf("%q is not a place of another machine: write %s", where, Where)
 	}
 	if u.Path != "" && u.Path != "/" {
@@ -224,13 +234,15 @@ func dialSSH(ctx context.Context, where string) (*connection, error) {
 // says a word.
 const greetWithin = 3 * time.Minute
 
-// resolve is the IPv4 address of a host; invalid where only ssh knows it.
+// resolve is an address of a host, one of IPv4 before one of IPv6; invalid where only
+// ssh knows it.
 func resolve(ctx context.Context, host string) netip.Addr {
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
-	if err != nil || len(found) == 0 {
-		return netip.Addr{}
+	for _, family := range []string{"ip4", "ip6"} {
+		if found, err := net.DefaultResolver.LookupNetIP(ctx, family, host); err == nil && len(found) > 0 {
+			return Usable(found[0])
+		}
 	}
-	return found[0].Unmap()
+	return netip.Addr{}
 }
 
 // tail keeps the end of what ssh and the other side print, for errors.

@@ -522,6 +522,8 @@ func TestPlaces(t *testing.T) {
 		"192.0.2.1#" + key.String():            false,
 		"ssh://root@node7":                     true,
 		"ssh://root@node7:2222/usr/bin/tare":   true,
+		"ssh://root@[2001:db8::2]:22/bin/tare": true,
+		"ssh://[2001:db8::2%25eth0]":           false,
 		"ssh://-oProxyCommand=id":              false,
 		"ssh://-l@node7":                       false,
 		"ssh://root@node7/usr/bin/tare;id":     false,

@@ -48,10 +48,15 @@ func (d *Driver) remoteFits(ctx context.Context) error {
 	if d.lab.Peer == nil {
 		return &driver.CannotError{Target: d.Name(), Lacks: "no other machine is known", Remedy: "start tare serve there, and name it with --peer"}
 	}
-	if here, there := d.lab.Peer.Addresses(); !here.Is4() || !there.Is4() {
-		return &driver.CannotError{Target: d.Name(), Lacks: "the machines do not reach each other by IPv4", Remedy: "have tare serve --listen at an IPv4 address"}
+	if !reach(d.lab.Peer.Addresses()) {
+		return &driver.CannotError{Target: d.Name(), Lacks: "nothing tells by which addresses the machines reach each other", Remedy: "have tare serve --listen at an address that is not of one link alone (fe80:...)"}
 	}
 	return d.joinsMachine(ctx)
+}
+
+// reach reports whether two machines' addresses are known, and of one family.
+func reach(here, there netip.Addr) bool {
+	return here.IsValid() && there.IsValid() && here.Is4() == there.Is4()
 }
 
 // joinsMachine returns why an engine's containers cannot be in the machine's own network;
@@ -242,8 +247,8 @@ func (i *instance) prepareRemote(ctx context.Context) error {
 	}
 	i.ends.port = started.Port
 	if d.path == net.RemoteCNI {
-		if i.ends.dial = started.Address; !i.ends.dial.Is4() {
-			return driver.Labf("the other machine did not say at which IPv4 address its server is")
+		if i.ends.dial = started.Address; !i.ends.dial.IsValid() {
+			return driver.Labf("the other machine did not say at which address its server is")
 		}
 	}
 	return nil
@@ -316,7 +321,7 @@ func (i *instance) prepareFar(ctx context.Context, wanted driver.FarEnd) (err er
 	if err := errors.Join(d.fits(), d.joinsMachine(ctx), d.Takes(i.spec.Network)); err != nil {
 		return err
 	}
-	if !wanted.Here.Is4() || !wanted.There.Is4() || wanted.Number == 0 || wanted.Number >= 1<<24 {
+	if !reach(wanted.Here, wanted.There) || wanted.Number == 0 || wanted.Number >= 1<<24 {
 		return driver.Labf("the machines %s and %s cannot share the network number %d", wanted.Here, wanted.There, wanted.Number)
 	}
 	m := net.Machines{Here: wanted.Here, There: wanted.There, Number: wanted.Number, Server: true}

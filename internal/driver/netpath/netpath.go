@@ -56,8 +56,6 @@ func (d *Driver) Takes(n driver.Network) error {
 	switch {
 	case d.path == Loopback:
 		return nil
-	case net.IsIPv6(n.Range) && d.Remote():
-		return fmt.Errorf("the range %s is of IPv6, and networks between machines are of IPv4", n.Range)
 	case d.Remote():
 		return d.remoteTakes(n)
 	case d.inner.Properties().Joins == driver.JoinsOwn:
