@@ -130,7 +130,7 @@ environment of workloads stay behind.`,
 			if err := checkOutput("--output", file); err != nil {
 				return err
 			}
-			if err := lab.WriteReport(file, runs[0].Export); err != nil {
+			if err := lab.WriteOutput(file, runs[0].Export); err != nil {
 				return err
 			}
 			if asJSON {

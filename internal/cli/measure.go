@@ -152,9 +152,9 @@ func (env *Env) show(c *cobra.Command, run *store.Run, f *measureFlags) (verdict
 	if err != nil {
 		return nil, err
 	}
-	page := f.html
+	page, write := f.html, lab.WriteOutput
 	if page == "" {
-		page = filepath.Join(run.Dir(), "report.html")
+		page, write = filepath.Join(run.Dir(), "report.html"), lab.WriteReport
 	}
 	in.Names, in.Page = []string{env.callRun(c, "", run)}, page
 	if f.json {
@@ -165,7 +165,7 @@ func (env *Env) show(c *cobra.Command, run *store.Run, f *measureFlags) (verdict
 		err = report.Text(env.Stdout, in, options)
 	}
 	if err == nil {
-		err = lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) })
+		err = write(page, func(w io.Writer) error { return report.HTML(w, in) })
 	}
 	if err != nil {
 		return nil, err

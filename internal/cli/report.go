@@ -85,7 +85,7 @@ func (env *Env) writeTo(file string, write func(io.Writer, report.Options) error
 	if file == "" || file == standardOutput {
 		return write(env.Stdout, env.textOptions())
 	}
-	return lab.WriteReport(file, func(w io.Writer) error { return write(w, report.Options{}) })
+	return lab.WriteOutput(file, func(w io.Writer) error { return write(w, report.Options{}) })
 }
 
 // reportRuns opens the runs of a report.

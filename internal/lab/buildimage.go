@@ -50,10 +50,10 @@ func BuildImage(ctx context.Context, o ImageOrder, file, bill string) (d ImageDi
 	if d.Base, d.Workbench, err = built.Digests(); err != nil {
 		return d, err
 	}
-	if err := WriteReport(bill, built.Bill); err != nil {
+	if err := WriteOutput(bill, built.Bill); err != nil {
 		return d, err
 	}
-	return d, WriteReport(file, func(w io.Writer) error { return built.Save(w) })
+	return d, WriteOutput(file, func(w io.Writer) error { return built.Save(w) })
 }
 
 // lacking is an error as exit codes tell it.

@@ -35,6 +35,20 @@ func blamesTarget(claims analysis.Claims) bool {
 	return len(claims.Tables) == 0 // without a table nobody is cleared
 }
 
+// WriteOutput writes what the user named a file for. What is there and no regular file,
+// such as /dev/stdout or a FIFO, is written to and stays; a file is replaced as
+// WriteReport does it.
+func WriteOutput(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+		return WriteReport(path, write)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("output: %w", err)
+	}
+	return errors.Join(write(f), f.Close())
+}
+
 // WriteReport writes a file through a temporary name, so that a report is whole or
 // absent.
 func WriteReport(path string, write func(io.Writer) error) error {

@@ -52,8 +52,8 @@ func newOutput(disk string, force bool) (output, error) {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return o, &lab.InputError{Err: fmt.Errorf("--output: %w", err)}
-		case info.IsDir():
-			return o, &lab.InputError{Err: fmt.Errorf("--output: %s is a directory, which no file replaces: remove it or choose another name", name)}
+		case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeSymlink:
+			return o, &lab.InputError{Err: fmt.Errorf("--output: %s is a directory or a device, which no file replaces: remove it or choose another name", name)}
 		case !force:
 			return o, &lab.InputError{Err: fmt.Errorf("%s exists; say --force to replace it", name)}
 		}
