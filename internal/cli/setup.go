@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 	if !f.json {
 		env.listParts(machine, by, parts)
 		_, err := env.installLacking(c, f, machine, by, parts)
-		return err
+		return cmp.Or(err, f.unmet(machine, parts))
 	}
 	found := setUp{Commands: [][]string{}}
 	if by != nil {
@@ -111,7 +112,20 @@ func (env *Env) setup(c *cobra.Command, f setupFlags) error {
 		}
 		found.Parts = append(found.Parts, one)
 	}
-	return errors.Join(err, env.printJSON(found))
+	return errors.Join(cmp.Or(err, f.unmet(machine, parts)), env.printJSON(found))
+}
+
+// unmet is the error that stands for what targets that were named still lack.
+func (f setupFlags) unmet(machine setup.Machine, parts []setup.Part) error {
+	if len(f.on) == 0 || f.dryRun {
+		return nil
+	}
+	for _, p := range parts {
+		if !machine.Has(p) {
+			return &lab.LackError{What: fmt.Sprintf("%s is still missing, which is for %s: the list says what to do", p.Name, strings.Join(p.For, ", "))}
+		}
+	}
+	return nil
 }
 
 // installLacking installs the packages of the parts that are missing, and reports

@@ -266,7 +266,7 @@ func (h Hierarchy) makeGroup(rel string) error {
 // prepare makes the group rel where it is missing, and hands controllers down to
 // what will be below it.
 func (h Hierarchy) prepare(rel string) error {
-	if rel == "." {
+	if rel == "." || rel == "/" {
 		return h.HandDown("")
 	}
 	dir := h.Dir(rel)
