@@ -43,20 +43,29 @@ const (
 	// alignBelow is the ratio of the typical difference within a block to that
 	// between blocks below which ranks are taken within blocks.
 	alignBelow = 0.75
+	// scattersFrom is the ratio of squared typical distances, of the target to its
+	// controls and of these to each other, from which a target scatters more than
+	// they do. It is 0.75 where all three scatter alike.
+	scattersFrom = 1.4
 )
 
 // Estimate gives the effect with its interval at a level.
 //
-// The test is exact and needs no shape of the noise: without an effect, target,
-// control and twin could have changed places within each block, whatever the
-// blocks have in common. Its statistic is the sum of the target's ranks among the
+// The test needs no shape of the noise: without an effect, target, control and twin
+// could have changed places within each block, whatever the blocks have in common. A
+// target that scatters more than its controls could not: its differences to their mean
+// are tested by their signed ranks (Wilcoxon, Biometrics Bulletin 1, 1945) where the
+// blocks suffice for the level. So are those of a target without a twin: nothing tells
+// the control's scatter then.
+//
+// The statistic of the first test is the sum of the target's ranks among the
 // values of all blocks (Lehmann, Nonparametrics, 1975, §3.3); where the values of a
 // block are alike it ranks their distances from the block's median instead (aligned
 // ranks; Hodges and Lehmann, Ann. Math. Statist. 33, 1962). The interval holds the
 // shifts that the test does not reject, and the estimate is the shift at which the
 // ranks are in balance (Hodges and Lehmann, Ann. Math. Statist. 34, 1963).
 func (c Contrast) Estimate(level float64) Shift {
-	r := newRanking(c)
+	r := newRanking(c.tested(level))
 	n := len(r.sizes)
 	out := Shift{Blocks: n, P: 1, Interval: None(0)}
 	if n == 0 {
@@ -65,7 +74,7 @@ func (c Contrast) Estimate(level float64) Shift {
 	if n > rankBlocks {
 		return r.byMedian(level)
 	}
-	out.Value = r.estimate(c.Control == nil)
+	out.Value = r.estimate()
 	up, down := r.tails(0)
 	out.P = min(1, 2*min(up, down))
 	out.Interval = None(out.Value)
@@ -100,12 +109,66 @@ func (r *ranking) settled(s Shift) Shift {
 // lowest is the low end of Estimate's interval to a thousandth of the values' range, for
 // simulations: the whole takes five times as long.
 func (c Contrast) lowest(level float64) float64 {
-	r := newRanking(c)
+	r := newRanking(c.tested(level))
 	if n := len(r.sizes); n < 2 || n > rankBlocks {
 		return c.Estimate(level).Interval.Low
 	}
 	r.steps = 12
-	return r.lowest(r.estimate(c.Control == nil), max(1-level, r.smallest())/2)
+	return r.lowest(r.estimate(), max(1-level, r.smallest())/2)
+}
+
+// tested is the contrast as its test at a level takes it: with all labels that can change
+// places.
+func (c Contrast) tested(level float64) Contrast {
+	if c.hasTwin() && (!c.scatters() || SmallestP(len(c.Target), false) > 1-level+1e-12) {
+		return c
+	}
+	out := Contrast{Target: make([]float64, len(c.Target))}
+	for i, t := range c.Target {
+		_, out.Target[i] = c.distances(i, t)
+	}
+	return out
+}
+
+func (c Contrast) hasTwin() bool {
+	return slices.ContainsFunc(c.Twin, func(v float64) bool { return !math.IsNaN(v) })
+}
+
+// distances are, in a block, how far the control is from its twin (NaN without one), and
+// how far the target is from the mean of both.
+func (c Contrast) distances(block int, target float64) (controls, apart float64) {
+	control := 0.0
+	if c.Control != nil {
+		control = c.Control[block]
+	}
+	if block >= len(c.Twin) || math.IsNaN(c.Twin[block]) {
+		return math.NaN(), target - control
+	}
+	return control - c.Twin[block], target - (control+c.Twin[block])/2
+}
+
+// scatters reports whether the target scatters more than its controls do.
+func (c Contrast) scatters() bool {
+	var controls, apart []float64
+	for i, t := range c.Target {
+		if d, a := c.distances(i, t); !math.IsNaN(d) {
+			controls, apart = append(controls, d), append(apart, a)
+		}
+	}
+	x, y := typicalDistance(apart), typicalDistance(controls)
+	return x*x > scattersFrom*y*y
+}
+
+// typicalDistance is the mean distance from the median.
+func typicalDistance(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	middle, sum := Median(Sorted(x)), 0.0
+	for _, v := range x {
+		sum += math.Abs(v - middle)
+	}
+	return sum / float64(len(x))
 }
 
 // methodAt marks an interval below 95 % as a range: no verdict rests on one.
@@ -254,11 +317,12 @@ func (r *ranking) balance() float64 {
 }
 
 // estimate is the shift at which the target's ranks are in balance, among the values
-// themselves where those of a block are no more alike than others, unless always aligned.
-func (r *ranking) estimate(always bool) float64 {
+// themselves where those of a block are no more alike than others. Of two labels they are
+// always aligned, which makes them signed ranks.
+func (r *ranking) estimate() float64 {
 	r.aligned = true
 	value := r.balance()
-	if r.aligned = always || r.alike(value); !r.aligned {
+	if r.aligned = !slices.Contains(r.sizes, 3) || r.alike(value); !r.aligned {
 		value = r.balance()
 	}
 	return value

@@ -99,6 +99,52 @@ func TestContrastCovers(t *testing.T) {
 	}
 }
 
+// TestContrastCoversUnequalScatter: the same where the target scatters more than its
+// control, whose labels cannot change places then.
+func TestContrastCoversUnequalScatter(t *testing.T) {
+	runs := 400
+	if *long {
+		runs = 4000
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, noise := range noises[:2] { // those without skew, whose middle the scatter does not move
+		for _, times := range []float64{1, 1.5, 2, 4, 10} {
+			for _, n := range []int{6, 9, 12, 21, 30} {
+				for _, twin := range []bool{true, false} {
+					for _, common := range []float64{0, 0.3} {
+						for _, level := range []float64{0.95, 1 - 0.05/8} {
+							if SmallestP(n, false) > 1-level {
+								continue
+							}
+							covered := 0
+							for range runs {
+								c := simulate(r, n, twin, 0, common, 0, noise.draw)
+								for i := range c.Target {
+									c.Target[i] += 0.3 + (times-1)*noise.draw(r)
+								}
+								// What Estimate's interval holds, its test does not reject.
+								k := newRanking(c.tested(level))
+								k.estimate()
+								up, down := k.tails(0.3)
+								if tail := (1 - level) / 2; up > tail && down > tail {
+									covered++
+								}
+							}
+							share := float64(covered) / float64(runs)
+							if least := level - 0.015 - 3*math.Sqrt(level*(1-level)/float64(runs)); share < least {
+								t.Errorf("%s, scatter x%g, %d blocks, twin %v, common %.1f: a level of %.4f covers %.4f", noise.name, times, n, twin, common, level, share)
+							}
+							if *long {
+								fmt.Printf("%-7s scatter x%-3g n=%-2d twin=%-5v common=%.1f level=%.4f covers %.4f\n", noise.name, times, n, twin, common, level, share)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestContrastAgainstEnumeration: p-values against all exchanges of labels written
 // out, ties and blocks without a twin included.
 func TestContrastAgainstEnumeration(t *testing.T) {
