@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/history"
@@ -255,7 +254,7 @@ became worse. docs/gates.md has the rules.`,
 				return err
 			}
 			for _, c := range changes {
-				if c.Word == analysis.Slower || c.Word == analysis.More {
+				if c.Worse() {
 					return gateError{gate.Broken}
 				}
 			}

@@ -213,16 +213,27 @@ type Change struct {
 	After  Entry            `json:"after"`   // the first run of the new one
 	Ratio  float64          `json:"ratio"`   // of the new level to the old one
 	Bounds stats.Interval   `json:"bounds"`  // of Ratio
-	P      float64          `json:"p"`       // by permutation, adjusted for the number of series (Holm)
+	P      float64          `json:"p"`       // by permutation, adjusted for the number of series
 	Word   analysis.Verdict `json:"verdict"` // slower, faster, more or less
 }
 
-// Changes are those of all series, in their order.
+// Worse reports whether the new level is the worse one.
+func (c Change) Worse() bool { return (c.After.Metric.Better == sample.Lower) == (c.Ratio > 1) }
+
+// leastPermutations are those of a test in a small history. In a large one they are so many
+// that one series among all can still be shown to have changed.
+const leastPermutations = 4999
+
+// Changes are those of all series, in their order. A first step of each series that is long
+// enough to have one is held against those of the others (Holm); a further step was looked
+// for after it, and has to hold by itself (Bonferroni).
 func Changes(all []Series) []Change {
+	all = slices.DeleteFunc(slices.Clone(all), func(s Series) bool { return len(s) < 2*SmallestSegment })
+	permutations := max(leastPermutations, int(2*float64(len(all))/alpha))
 	steps, p := make([][]stats.Step, len(all)), make([]float64, len(all))
 	for i, s := range all {
 		p[i] = 1
-		steps[i] = stats.Steps(s.latest().logs(), SmallestSegment, alpha, 1)
+		steps[i] = stats.Steps(s.latest().logs(), SmallestSegment, alpha, permutations, 1)
 		for _, step := range steps[i] {
 			p[i] = min(p[i], step.P)
 		}
@@ -233,14 +244,20 @@ func Changes(all []Series) []Change {
 			continue
 		}
 		s := all[i].latest()
-		bounds := []int{0}
+		bounds, held := []int{0}, []float64{}
 		for _, step := range steps[i] {
-			bounds = append(bounds, step.At)
+			by := min(1, step.P*float64(len(all)))
+			if step.P == p[i] {
+				by = adjusted
+			}
+			if by <= alpha {
+				bounds, held = append(bounds, step.At), append(held, by)
+			}
 		}
 		bounds = append(bounds, len(s))
-		for k := 1; k < len(bounds)-1; k++ {
-			if c, ok := s.change(bounds[k-1], bounds[k], bounds[k+1]); ok {
-				c.P = adjusted
+		for k, by := range held {
+			if c, ok := s.change(bounds[k], bounds[k+1], bounds[k+2]); ok {
+				c.P = by
 				changes = append(changes, c)
 			}
 		}

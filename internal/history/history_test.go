@@ -186,3 +186,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// In a large history one series that has changed is still found, by what is worse for its
+// metric; and series that are too short for a step do not count.
+func TestChangesAmongMany(t *testing.T) {
+	score := thirty("score/runc", 1/1.5, rand.New(rand.NewPCG(5, 6)))
+	for i := range score {
+		score[i].Metric = sample.Metric{Name: sample.UnixScore, Unit: sample.Count, Better: sample.Higher}
+	}
+	for n := range 400 {
+		other := thirty(fmt.Sprintf("other/%d", n), 1, rand.New(rand.NewPCG(7, uint64(n))))
+		days := 3
+		if n < 300 {
+			days = 6
+		}
+		score = append(score, other[:days]...)
+	}
+	found := slices.DeleteFunc(Changes(All(score)), func(c Change) bool { return c.Cell != "score/runc" })
+	if len(found) != 1 || !found[0].Worse() || found[0].P > 0.05 {
+		t.Errorf("a score that fell by a third: %+v", found)
+	}
+}

@@ -36,7 +36,7 @@ func TestNextToOtava(t *testing.T) {
 			}
 		}
 		var got []int
-		for _, s := range stats.Steps(x, 3, 0.01, 7) {
+		for _, s := range stats.Steps(x, 3, 0.01, 4999, 7) {
 			got = append(got, s.At)
 		}
 		if want := otava(t, home, x); !slices.Equal(got, want) {

@@ -11,16 +11,13 @@ type Step struct {
 	P  float64 // that the values on both sides are of one level, by permutation
 }
 
-// stepPermutations bounds the permutations of one test: the smallest p-value is
-// 1/(stepPermutations+1).
-const stepPermutations = 4999
-
 // Steps finds where the level of x changed, in the order of x: E-divisive (Matteson and
 // James, J. Am. Stat. Assoc. 109, 2014), which splits the series where the energy
 // distance of both sides is largest, and goes on in the parts while a permutation test
 // rejects at alpha. No part is shorter than smallest values, so that one bad run is no
-// step. The permutations are those of the seed.
-func Steps(x []float64, smallest int, alpha float64, seed uint64) []Step {
+// step. The permutations are those of the seed, so many in each test: the smallest p-value
+// is 1/(permutations+1).
+func Steps(x []float64, smallest int, alpha float64, permutations int, seed uint64) []Step {
 	rng := Source(seed, "steps")
 	bounds := []int{0, len(x)}
 	var steps []Step
@@ -29,7 +26,7 @@ func Steps(x []float64, smallest int, alpha float64, seed uint64) []Step {
 		if at < 0 {
 			return steps
 		}
-		p := permutationP(x, bounds, smallest, alpha, most, func(part []float64) {
+		p := permutationP(x, bounds, smallest, alpha, permutations, most, func(part []float64) {
 			rng.Shuffle(len(part), func(i, j int) { part[i], part[j] = part[j], part[i] })
 		})
 		if p > alpha {
@@ -44,21 +41,21 @@ func Steps(x []float64, smallest int, alpha float64, seed uint64) []Step {
 
 // permutationP is the share of series, permuted within their parts, whose widest split is
 // at least as wide as most. It ends early where that share is more than alpha.
-func permutationP(x []float64, bounds []int, smallest int, alpha, most float64, shuffle func([]float64)) float64 {
+func permutationP(x []float64, bounds []int, smallest int, alpha float64, permutations int, most float64, shuffle func([]float64)) float64 {
 	permuted := slices.Clone(x)
 	wider := 1
-	for range stepPermutations {
+	for range permutations {
 		for i := range len(bounds) - 1 {
 			shuffle(permuted[bounds[i]:bounds[i+1]])
 		}
 		if _, q := widestSplit(permuted, bounds, smallest); q >= most {
 			wider++
 		}
-		if float64(wider) > alpha*(stepPermutations+1) {
+		if float64(wider) > alpha*float64(permutations+1) {
 			return 1
 		}
 	}
-	return float64(wider) / (stepPermutations + 1)
+	return float64(wider) / (float64(permutations) + 1)
 }
 
 // widestSplit is where the two sides of a part differ most, with how much they do; -1

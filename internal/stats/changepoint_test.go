@@ -36,7 +36,7 @@ func TestSteps(t *testing.T) {
 		"the last five": {append(stepped(rng, 25, 0), stepped(rng, 5, 8)...), []int{25}},
 	} {
 		var got []int
-		for _, s := range Steps(c.x, 3, 0.01, 7) {
+		for _, s := range Steps(c.x, 3, 0.01, 4999, 7) {
 			got = append(got, s.At)
 			if s.P <= 0 || s.P > 0.01 {
 				t.Errorf("%s: p = %v", name, s.P)
@@ -54,7 +54,7 @@ func TestStepsOfNoiseAreRare(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	found := 0
 	for seed := range uint64(100) {
-		if len(Steps(stepped(rng, 20, 0), 3, 0.05, seed)) > 0 {
+		if len(Steps(stepped(rng, 20, 0), 3, 0.05, 4999, seed)) > 0 {
 			found++
 		}
 	}
