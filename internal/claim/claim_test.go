@@ -160,3 +160,14 @@ func TestOpenHasCasesForHere(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// One of ten cases that lies just beyond the bound refutes nothing: by chance alone one of
+// ten intervals of 95 % does.
+func TestManyCasesWiden(t *testing.T) {
+	e := stats.Estimate{Value: 1.1, Interval: stats.Interval{Low: 1.06, High: 1.142, Level: 0.95, Method: stats.MethodRank}}
+	for cases, beyond := range map[int]bool{1: true, 10: false} {
+		if i := widened(e, cases); (i.Low > 1.05) != beyond || i.Low > e.Interval.Low || i.High < e.Interval.High {
+			t.Errorf("one of %d cases: %+v", cases, i)
+		}
+	}
+}

@@ -22,7 +22,7 @@ type Value struct {
 	Doubtful bool     // it bears out and refutes nothing, for instance because it was read in part
 	Notes    []string // what it is of, and what limits it
 	// Together is the interval that holds together with those of as many cases; nil
-	// for the same one.
+	// for one that grows as that of normal noise does.
 	Together func(cases int) stats.Interval
 }
 
@@ -60,9 +60,29 @@ func (c Cells) together(cases int) Cells {
 		v, ok := c(name)
 		if v.Together != nil {
 			v.Interval = v.Together(cases)
+		} else {
+			v.Interval = widened(v.Estimate, cases)
 		}
 		return v, ok
 	}
+}
+
+// widened is the interval of an estimate at the level of one of several cases (Bonferroni),
+// by the quantiles of the normal distribution: of logarithms, where it has those.
+func widened(e stats.Estimate, cases int) stats.Interval {
+	i := e.Interval
+	level := 1 - 0.05/float64(max(1, cases))
+	if !i.Decides() || i.Level >= level {
+		return i
+	}
+	factor := math.Erfinv(level) / math.Erfinv(i.Level)
+	if i.Low > 0 && e.Value > 0 {
+		i.Low, i.High = e.Value*math.Pow(i.Low/e.Value, factor), e.Value*math.Pow(i.High/e.Value, factor)
+	} else {
+		i.Low, i.High = e.Value+factor*(i.Low-e.Value), e.Value+factor*(i.High-e.Value)
+	}
+	i.Level = level
+	return i
 }
 
 // evaluate computes an expression: numbers, cells, + - * /, parentheses, and the
