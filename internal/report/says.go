@@ -173,7 +173,7 @@ func (s *speeds) add(group string, r shownRow) {
 	default:
 		s.open++
 		hidden := 1.0
-		if quantity.Known(e.Interval) && e.Difference == nil {
+		if e.Interval.Decides() && e.Reached == 0 && e.Difference == nil {
 			hidden = max(0, 1-e.Interval.Low)
 		}
 		if hidden > s.hidden {

@@ -318,7 +318,10 @@ func blocks(in Input) string {
 		if len(in.Others) > 0 && st.Precision+st.Budget.Seconds() > 0 {
 			return "at most " + text // a comparison does not know where its runs ended
 		}
-		if st.Precision > 0 {
+		switch {
+		case st.Precision > 0 && in.unfinished():
+			text = fmt.Sprintf("at most %s, to be looked at after %s", text, numbers(st.Looks()))
+		case st.Precision > 0:
 			text += fmt.Sprintf(", looked at after %s, without reaching the precision of %s", numbers(st.Looks()), quantity.Percent(st.Precision))
 		}
 		return text

@@ -86,8 +86,8 @@ func (r reader) against(t analysis.Table, cell, target string) *analysis.Effect 
 	return nil
 }
 
-// growthHere judges a slope: the published loss must lie in its interval, which
-// must exclude zero.
+// growthHere judges a slope: the published loss is borne out by one of about its size,
+// within a factor of two, and not by one whose interval excludes it.
 func growthHere(g growth, loss float64) finding.Answer {
 	h := finding.Answer{Target: g.Target, Verdict: finding.Open,
 		Computed: fmt.Sprintf("%+.4f %% per container (%+.4f to %+.4f), published %+.4f; %s", 100*g.Slope, 100*g.Interval.Low, 100*g.Interval.High, -100*loss, g.Why)}
@@ -97,7 +97,7 @@ func growthHere(g growth, loss float64) finding.Answer {
 	case !g.Interval.Decides():
 	case -loss < g.Interval.Low || -loss > g.Interval.High:
 		h.Verdict = finding.NotBorne
-	case g.Verdict.Shown():
+	case g.Verdict.Shown() && g.Interval.Low >= -2*loss && g.Interval.High <= -loss/2:
 		h.Verdict = finding.BorneOut
 	}
 	return h

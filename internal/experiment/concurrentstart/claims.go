@@ -89,11 +89,19 @@ func exponentialClaim(rows []publishedStart) finding.Claim {
 	return finding.Claim{Verdict: verdict, Computed: fmt.Sprintf("over its %d numbers of containers %s on average", len(rows), strings.Join(fits, ", "))}
 }
 
+// follows is how far a law may be off on average, as a share, for a curve to be one of it:
+// the best of three laws may still be none.
+const follows = 0.05
+
 // hereExponential says whether a curve is the exponential law's.
 func hereExponential(c curve) finding.Answer {
 	verdict := finding.Open
 	switch c.Elapsed.Best {
 	case stats.LawExponential:
+		if off := c.Elapsed.Fit(stats.LawExponential).Error; off > follows {
+			why := fmt.Sprintf("%s; but that law is off by %s on average, so the curve may follow none of the three", c.Elapsed.Why, quantity.Percent(off))
+			return finding.Answer{Target: c.Name, Verdict: finding.Open, Computed: why}
+		}
 		verdict = finding.BorneOut
 	case stats.LawLinear, stats.LawPower:
 		verdict = finding.NotBorne

@@ -85,6 +85,8 @@ func stepsOf(run experiment.Run) (all []step) {
 					}
 					if n == 0 {
 						judged[to.Group] = append(judged[to.Group], c)
+					} else {
+						c.Described()
 					}
 					all = append(all, step{Group: to.Group, Machine: k.name, Metric: metric.Name, From: kernelOf(k.targets[i]), To: kernelOf(target),
 						Judged: n == 0, Effect: c.Effect(), metric: metric})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/store"
@@ -65,5 +66,49 @@ func TestSection(t *testing.T) {
 	}
 	if none := section([]step{changed("debian/6.12", 1.01, analysis.Open, "")}); none.Findings[0] != "No change from one kernel to the next is certain." {
 		t.Errorf("findings of an open run: %q", none.Findings)
+	}
+}
+
+// The parts of a cycle have a ratio and an interval, and no verdict.
+func TestPartsAreDescribed(t *testing.T) {
+	a, b, part := "qemu/microvm=debian/6.1", "qemu/microvm=debian/6.12", sample.PhaseP50("mkdir")
+	cells := []study.Cell{{ID: "w/a", Target: a, Workload: "w", Group: "w", Copies: 1, Control: true}, {ID: "w/b", Target: b, Workload: "w", Group: "w", Copies: 1}}
+	run, err := store.Create(t.TempDir(), store.Manifest{Tool: "test", Trials: 16, Cells: cells, Targets: map[string]driver.Facts{a: guest, b: guest},
+		Metrics: map[string][]sample.Metric{"w": {sample.In(sample.Cycles, sample.PerSecond), part}},
+		Study:   study.Study{ID: "x", Title: "x", Targets: []string{a, b}, Control: a, Blocks: 8, Workloads: []study.Workload{{Name: "w", Kind: "churn-cgroup"}}}.WithDefaults()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 16 {
+		noise, second := float64(n/2%3), float64(n%2)
+		values := map[string][]float64{sample.Cycles: {1000 + noise + 500*second}, part.Name: {1e-4 * (1 + noise/100 + second)}}
+		if err := run.Append(sample.Record{Seq: n, Block: n / 2, Cell: cells[n%2].ID, Values: values}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read, err := store.Open(run.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	in, err := experiment.List{Experiment()}.Report(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown string
+	for _, s := range in.Sections {
+		for _, table := range s.Tables {
+			for _, row := range table.Rows {
+				if row[1] == part.Name {
+					shown = row[len(row)-1]
+				}
+			}
+		}
+	}
+	if !strings.HasPrefix(shown, "×2.0 [") && !strings.HasPrefix(shown, "×1.9") && !strings.HasPrefix(shown, "×2.00 [") {
+		t.Errorf("twice the time of a part is shown as %q", shown)
 	}
 }
