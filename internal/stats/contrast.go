@@ -78,8 +78,9 @@ func (c Contrast) Estimate(level float64) Shift {
 	up, down := r.tails(0)
 	out.P = min(1, 2*min(up, down))
 	out.Interval = None(out.Value)
-	if most := 1 - r.smallest(); most < level {
-		level, out.Reached = most, most
+	if most := 1 - r.smallest(); most < level || n < MinimumBlocks {
+		level = min(level, most)
+		out.Reached = level
 	}
 	if n < 2 {
 		return out
@@ -87,7 +88,7 @@ func (c Contrast) Estimate(level float64) Shift {
 	tail := (1 - level) / 2
 	low := r.lowest(out.Value, tail)
 	high := r.search(r.high, out.Value, func(shift float64) bool { _, down := r.tails(shift); return down > tail*(1+1e-9) })
-	out.Interval = Interval{Low: low, High: max(high, out.Value), Level: level, Method: methodAt(level)}
+	out.Interval = Interval{Low: low, High: max(high, out.Value), Level: level, Method: methodAt(level, n)}
 	return r.settled(out)
 }
 
@@ -171,9 +172,10 @@ func typicalDistance(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// methodAt marks an interval below 95 % as a range: no verdict rests on one.
-func methodAt(level float64) string {
-	if level < 0.95-1e-12 {
+// methodAt marks an interval below 95 %, or of too few blocks, as a range: no verdict rests
+// on one.
+func methodAt(level float64, blocks int) string {
+	if level < 0.95-1e-12 || blocks < MinimumBlocks {
 		return MethodRange
 	}
 	return MethodRank

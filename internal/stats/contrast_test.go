@@ -212,6 +212,9 @@ func TestContrastKnowsItsLimits(t *testing.T) {
 	if want := 1 - 2./81; math.Abs(e.Reached-want) > 1e-12 || e.Interval.Level != e.Reached || e.Interval.Low >= e.Interval.High {
 		t.Errorf("4 blocks at 0.99: %+v, want a level of %g", e, want)
 	}
+	if e := simulate(r, 5, true, 1, 0, 0, noises[0].draw).Estimate(0.95); e.Reached != 0.95 || e.Interval.Decides() {
+		t.Errorf("5 blocks decide: %+v", e)
+	}
 	if e := simulate(r, 1, true, 0, 0, 0, noises[0].draw).Estimate(0.95); e.Interval.Method != MethodNone {
 		t.Errorf("one block has an interval: %+v", e)
 	}

@@ -27,14 +27,15 @@ func Between(x, y []float64, level float64) Shift {
 	differences = Sorted(differences)
 	out.Value = Median(differences)
 	out.Interval = None(out.Value)
-	if most := 1 - SmallestBetween(len(x), len(y)); most < level {
-		level, out.Reached = most, most
+	if most := 1 - SmallestBetween(len(x), len(y)); most < level || n < MinimumBlocks {
+		level = min(level, most)
+		out.Reached = level
 	}
 	if n < 2 {
 		return out
 	}
 	k := mannWhitneyRank(len(x), len(y), (1-level)/2)
-	out.Interval = Interval{Low: differences[k-1], High: differences[len(differences)-k], Level: level, Method: methodAt(level)}
+	out.Interval = Interval{Low: differences[k-1], High: differences[len(differences)-k], Level: level, Method: methodAt(level, n)}
 	return out
 }
 
