@@ -45,6 +45,12 @@ func (f foreign) close() {
 	}
 }
 
+// has reports whether there is something of that name.
+func (f foreign) has(file string) bool {
+	_, err := f.root.Lstat(file)
+	return err == nil
+}
+
 // document reads a short file.
 func (f foreign) document(file string) ([]byte, error) {
 	return sys.ReadForeignIn(f.root, file, limit.ImageDocument)

@@ -1,7 +1,10 @@
 package image
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/binary"
@@ -147,6 +150,39 @@ func TestHostileArchives(t *testing.T) {
 		}
 		refused(t, ref, "not a regular file")
 	})
+}
+
+// TestArchiveThatClaims: an entry that claims more than the disk has free is refused by its
+// header, and the archive that has it first is still told from a disk. At 36291883 what it
+// held was read, under the store's lock, where no signal ended it.
+func TestArchiveThatClaims(t *testing.T) {
+	var header, packed bytes.Buffer
+	if err := tar.NewWriter(&header).WriteHeader(&tar.Header{Name: "x", Typeflag: tar.TypeReg, Size: 1 << 60}); err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(header.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ref := write(t, filepath.Join(t.TempDir(), "image.tar.gz"), packed.String(), 0o600)
+	if !IsImage(ref) {
+		t.Error("an archive is taken for a disk")
+	}
+	if _, err := NewStore(t.TempDir()).Import(t.Context(), ref, small()); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want that it does not fit", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := NewStore(t.TempDir()).Import(ended, ref, small()); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	disk := write(t, filepath.Join(t.TempDir(), "disk"), strings.Repeat("\x00", 1<<16), 0o600)
+	if IsImage(disk) {
+		t.Error("a disk is taken for an archive")
+	}
 }
 
 // TestStoreIsPrivate: at a2ee321 any local user could plant links below

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -90,9 +89,9 @@ func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error)
 	if err != nil {
 		return nil, foreign{}, err
 	}
-	kind, dir := "oci", file
+	dir := file
 	if !info.IsDir() {
-		if kind, err = archiveKind(file); err != nil {
+		if err := checkArchive(file); err != nil {
 			return nil, foreign{}, err
 		}
 		dir = filepath.Join(tmp, "archive")
@@ -105,51 +104,37 @@ func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error)
 		return nil, from, err
 	}
 	var img v1.Image
-	if kind == "docker" {
-		img, err = from.docker(tag)
-	} else {
+	switch { // newer docker save writes both, and the layout is the better one
+	case info.IsDir() || from.has("oci-layout"):
 		img, err = from.layout(tag)
+	case from.has("manifest.json"):
+		img, err = from.docker(tag)
+	default:
+		err = errors.New("it is no image: it holds neither oci-layout nor manifest.json (for a plain root file system, unpack it and use --rootfs)")
 	}
 	return img, from, err
 }
 
-// archiveKind looks for the file that tells an OCI layout ("oci") from what
-// docker save writes ("docker"); newer docker save writes both, and the layout
-// is the better one.
-func archiveKind(file string) (string, error) {
+// headerBytes is more than the first header of an archive has: archive/tar takes a MiB of a
+// name, of a link's text, and of records.
+const headerBytes = 4 << 20
+
+// checkArchive refuses a file that does not begin as a tar does. It reads no further: some
+// KiB of gzip can hold entries of 400 GiB, which the unpacker does not take.
+func checkArchive(file string) error {
 	f, err := openArchive(file)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer f.Close()
-	kind := ""
-	in := tar.NewReader(f)
-	for n := 1; ; n++ {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = limit.ImageArchive.CheckItems(n)
-		}
-		if err != nil {
-			return "", fmt.Errorf("it is no tar archive that can be read: %w", err)
-		}
-		switch path.Clean(h.Name) {
-		case "oci-layout":
-			return "oci", nil
-		case "manifest.json":
-			kind = "docker"
-		}
+	if _, err := tar.NewReader(io.LimitReader(f, headerBytes)).Next(); err != nil {
+		return fmt.Errorf("it is no tar archive that can be read: %w", err)
 	}
-	if kind == "" {
-		return "", errors.New("it is no image: it holds neither oci-layout nor manifest.json (for a plain root file system, unpack it and use --rootfs)")
-	}
-	return kind, nil
+	return nil
 }
 
 // IsImage reports whether a path is what Import takes, and not a directory of files or a
-// disk. It reads no more than an archive's names.
+// disk. Of an archive it reads no more than the first name.
 func IsImage(ref string) bool {
 	info, err := os.Stat(ref)
 	if err != nil {
@@ -159,8 +144,7 @@ func IsImage(ref string) bool {
 		index, err := os.Stat(filepath.Join(ref, "index.json"))
 		return err == nil && !index.IsDir()
 	}
-	_, err = archiveKind(ref)
-	return err == nil
+	return checkArchive(ref) == nil
 }
 
 func openArchive(file string) (io.ReadCloser, error) {
