@@ -51,9 +51,16 @@ func (f foreign) has(file string) bool {
 	return err == nil
 }
 
-// document reads a short file.
+// document reads a short file, which is JSON that can be decoded.
 func (f foreign) document(file string) ([]byte, error) {
-	return sys.ReadForeignIn(f.root, file, limit.ImageDocument)
+	data, err := sys.ReadForeignIn(f.root, file, limit.ImageDocument)
+	if err != nil {
+		return nil, err
+	}
+	if err := limit.ImageJSON.CheckJSON(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return data, nil
 }
 
 // blobPath is where a layout keeps a blob.

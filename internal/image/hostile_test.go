@@ -152,6 +152,41 @@ func TestHostileArchives(t *testing.T) {
 	})
 }
 
+// TestDocumentsOfManyParts: a document that is short, and would take a gigabyte once it is
+// decoded, is refused before that.
+func TestDocumentsOfManyParts(t *testing.T) {
+	index, manifest, config := documents()
+	many := "[" + strings.Repeat("{},", 1<<20) + "{}]"
+	for name, ref := range map[string]string{
+		"an index":   layoutOf(t, []byte(`{"manifests":`+many+`}`), []byte(manifest), []byte(config)),
+		"a manifest": layoutOf(t, []byte(index), []byte(`{"layers":`+many+`}`), []byte(config)),
+		"a config":   layoutOf(t, []byte(index), []byte(manifest), []byte(`{"history":`+many+`}`)),
+		"the manifest of docker save": write(t, filepath.Join(t.TempDir(), "image.tar"),
+			string(archiveOf(t, file("manifest.json", many))), 0o600),
+		"a config of docker save": write(t, filepath.Join(t.TempDir(), "image.tar"),
+			string(archiveOf(t, file("manifest.json", `[{"Config":"config.json"}]`), file("config.json", `{"history":`+many+`}`))), 0o600),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, ref, "JSON of an image has more than 16384 entries") })
+	}
+	// What may be in one stays within the row's memory.
+	most := "[" + strings.Repeat("{},", limit.ImageJSON.Items-3) + "{}]"
+	for name, decode := range map[string]func() error{
+		"an index": func() error {
+			_, err := v1.ParseIndexManifest(strings.NewReader(`{"manifests":` + most + `}`))
+			return err
+		},
+		"a config": func() error { _, err := v1.ParseConfigFile(strings.NewReader(`{"history":` + most + `}`)); return err },
+	} {
+		if err := limit.ImageJSON.CheckAlloc(func() {
+			if err := decode(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestArchiveThatClaims: an entry that claims more than the disk has free is refused by its
 // header, and the archive that has it first is still told from a disk. At 36291883 what it
 // held was read, under the store's lock, where no signal ended it.
@@ -405,29 +440,43 @@ func FuzzProgram(f *testing.F) {
 	})
 }
 
+// documents are those of a layout for layoutOf.
+func documents() (index, manifest, config string) {
+	index = fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","size":1,"digest":"sha256:MANIFEST","platform":{"os":"linux","architecture":%q},"annotations":{"org.opencontainers.image.ref.name":"a"}}]}`, runtime.GOARCH)
+	manifest = `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":1,"digest":"sha256:CONFIG"},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","size":1,"digest":"sha256:CONFIG"}]}`
+	config = `{"architecture":"amd64","os":"linux","config":{"Cmd":["sh"],"Env":["A=b"]},"rootfs":{"type":"layers","diff_ids":["sha256:0000000000000000000000000000000000000000000000000000000000000000"]}}`
+	return index, manifest, config
+}
+
+// layoutOf is an OCI layout of three documents. MANIFEST and CONFIG stand for the digests of
+// the others.
+func layoutOf(t *testing.T, index, manifest, config []byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "blobs/sha256"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	blob := func(data []byte) []byte {
+		sum := sha256.Sum256(data)
+		digest := hex.EncodeToString(sum[:])
+		write(t, filepath.Join(dir, "blobs/sha256", digest), string(data), 0o600)
+		return []byte(digest)
+	}
+	manifest = bytes.ReplaceAll(manifest, []byte("CONFIG"), blob(config))
+	index = bytes.ReplaceAll(index, []byte("MANIFEST"), blob(manifest))
+	write(t, filepath.Join(dir, "index.json"), string(index), 0o600)
+	return dir
+}
+
 // FuzzLayout: whatever the documents of an OCI layout say, an image is opened or refused
-// in little memory. INDEX, MANIFEST and CONFIG stand for the digests of the others.
+// in little memory.
 func FuzzLayout(f *testing.F) {
-	index := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","size":1,"digest":"sha256:MANIFEST","platform":{"os":"linux","architecture":%q},"annotations":{"org.opencontainers.image.ref.name":"a"}}]}`, runtime.GOARCH)
-	manifest := `{"schemaVersion":2,"config":{"mediaType":"application/vnd.oci.image.config.v1+json","size":1,"digest":"sha256:CONFIG"},"layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip","size":1,"digest":"sha256:CONFIG"}]}`
-	config := `{"architecture":"amd64","os":"linux","config":{"Cmd":["sh"],"Env":["A=b"]},"rootfs":{"type":"layers","diff_ids":["sha256:0000000000000000000000000000000000000000000000000000000000000000"]}}`
+	index, manifest, config := documents()
 	f.Add([]byte(index), []byte(manifest), []byte(config), "")
 	f.Add([]byte(index), []byte(manifest), []byte(config), "a")
 	f.Add([]byte(`{"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:MANIFEST"}]}`), []byte(index), []byte(config), "")
 	f.Fuzz(func(t *testing.T, index, manifest, config []byte, tag string) {
-		dir := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(dir, "blobs/sha256"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		blob := func(data []byte) []byte {
-			sum := sha256.Sum256(data)
-			digest := hex.EncodeToString(sum[:])
-			write(t, filepath.Join(dir, "blobs/sha256", digest), string(data), 0o600)
-			return []byte(digest)
-		}
-		manifest = bytes.ReplaceAll(manifest, []byte("CONFIG"), blob(config))
-		index = bytes.ReplaceAll(index, []byte("MANIFEST"), blob(manifest))
-		write(t, filepath.Join(dir, "index.json"), string(index), 0o600)
+		dir := layoutOf(t, index, manifest, config)
 		opened(t, dir, func(from foreign) (v1.Image, error) { return from.layout(tag) })
 	})
 }

@@ -14,6 +14,10 @@ var (
 	// accept manifests of 4 MiB (distribution-spec, "Pushing Manifests"). Items counts
 	// the descriptors in one index, Depth indexes inside indexes.
 	ImageDocument = Limit{Input: "image index, manifest or config", Bytes: 4 * mib, Items: 1024, Depth: 4, Alloc: 64 * mib}
+	// ImageJSON is the text of such a document. Items counts lists and objects: a descriptor
+	// has up to four, an image in the manifest of docker save three and one for each layer,
+	// and the config one for each step of the image's history.
+	ImageJSON = Limit{Input: "JSON of an image", Items: 16_384, Depth: 32, Alloc: 64 * mib}
 	// ImageArchive is a tar of an image, or the tar of one of its layers. Items counts
 	// files. Bytes are bounded by the free space of the disk that takes them.
 	ImageArchive = Limit{Input: "image archive", Items: 4 << 20}
@@ -115,7 +119,7 @@ var (
 // All is every row of the table, a kind of input a line.
 func All() []Limit {
 	return []Limit{
-		ImageDocument, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
+		ImageDocument, ImageJSON, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
 		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, Console, PeerMessage, PeerEnds, SessionProof,
