@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +21,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -114,6 +118,49 @@ func TestUnpackCounts(t *testing.T) {
 	for _, size := range []int64{-1, 1, 1<<63 - 1} {
 		if err := spend(&full, size); !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+}
+
+// TestZstdWindow: a zstd layer is unpacked, and one that would have 512 MiB kept in memory
+// is refused by its header.
+func TestZstdWindow(t *testing.T) {
+	for window, want := range map[int]error{1 << 20: nil, zstd.MaxWindowSize: zstd.ErrWindowSizeExceeded} {
+		var packed bytes.Buffer
+		z, err := zstd.NewWriter(&packed, zstd.WithWindowSize(window))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := archiveOf(t, file("a", "1"))
+		if _, err := z.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(z.Flush(), z.Close()); err != nil { // a flush: the length is not known, the window counts
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		from, err := openForeign(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer from.close()
+		digest, size, err := v1.SHA256(bytes.NewReader(packed.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "blobs/sha256"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, "blobs/sha256", digest.Hex), packed.String(), 0o600)
+		layer, err := partial.CompressedToLayer(ociLayer{from, v1.Descriptor{Digest: digest, Size: size}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(text)
+		u := newTestUnpacker(t)
+		err = u.layer(layer, v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])})
+		if !errors.Is(err, want) {
+			t.Errorf("a window of %d bytes: %v, want %v", window, err, want)
 		}
 	}
 }

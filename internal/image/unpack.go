@@ -2,6 +2,7 @@ package image
 
 import (
 	"archive/tar"
+	"bufio"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/limit"
@@ -128,7 +130,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 // layer applies one layer and checks that its contents have the digest that
 // the image's config promises.
 func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
-	stream, err := l.Uncompressed()
+	stream, err := unpacked(l)
 	if err != nil {
 		return err
 	}
@@ -144,6 +146,30 @@ func (u *unpacker) layer(l v1.Layer, want v1.Hash) error {
 		return fmt.Errorf("its contents have the digest sha256:%s, and the image's config says %s: the image is damaged", got, want)
 	}
 	return nil
+}
+
+// zstdWindow is how far back a layer may refer to itself, which is kept in memory. It is
+// what zstd unpacks unless it is told to take more.
+const zstdWindow = 128 << 20
+
+// unpacked is the archive that a layer holds. Zstd is unpacked here: go-containerregistry
+// takes windows of up to 512 MiB, and has no option to bound them.
+func unpacked(l v1.Layer) (io.ReadCloser, error) {
+	packed, err := l.Compressed()
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(packed)
+	if magic, err := in.Peek(4); err != nil || string(magic) != "\x28\xb5\x2f\xfd" {
+		packed.Close()
+		return l.Uncompressed()
+	}
+	z, err := zstd.NewReader(in, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1)) // which needs no Close
+	if err != nil {
+		packed.Close()
+		return nil, err
+	}
+	return archive{z, packed}, nil
 }
 
 // archive applies a tar stream.
