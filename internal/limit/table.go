@@ -106,6 +106,9 @@ var (
 	// what QEMU tells of the code that a guest's kernel runs; Items counts blocks.
 	ErrandText = Limit{Input: "output of a guest's script", Bytes: 64 * mib, Items: 1 << 20, Alloc: 1024 * mib}
 	GuestCode  = Limit{Input: "list of a guest's code", Items: 1 << 20, Alloc: 256 * mib}
+	// PayloadJSON is a payload's output that a number is read from; one of fio with tens of
+	// jobs has some ten thousand lists and objects. Bytes is what is kept of an output.
+	PayloadJSON = Limit{Input: "JSON output of a payload", Bytes: 16 * mib, Items: 250_000, Depth: 64, Alloc: 512 * mib}
 	// Console is what is kept of a guest's console, its end.
 	Console = Limit{Input: "console of a guest", Bytes: 256 * kib}
 	// PeerMessage is one message of another machine's tare; the longest holds the facts of
@@ -122,6 +125,6 @@ func All() []Limit {
 		ImageDocument, ImageJSON, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
 		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
-		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, Console, PeerMessage, PeerEnds, SessionProof,
+		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, PayloadJSON, Console, PeerMessage, PeerEnds, SessionProof,
 	}
 }

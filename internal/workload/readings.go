@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -70,6 +71,9 @@ func (r Reading) hint(stdout []byte) string {
 
 // atPath is the number at a place in a JSON document, as it is written.
 func atPath(text []byte, path []string) (string, error) {
+	if err := limit.PayloadJSON.CheckJSON(text); err != nil {
+		return "", fmt.Errorf("%w: print less, or take the number by a regular expression", err)
+	}
 	decode := json.NewDecoder(bytes.NewReader(text))
 	decode.UseNumber()
 	var document any

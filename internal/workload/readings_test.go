@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -42,6 +43,8 @@ func TestReadings(t *testing.T) {
 		{path("p.99.900000"), `{"p": {"95.000000": 7, "99.900000": 8}}`, 8, ""},
 		{path("a"), "{\"a\": 1}\n{\"a\": 2}\n", 0, "goes on after"},
 		{path("a"), "{\"a\": 1} done", 0, "goes on after"},
+		{path("a"), "[" + strings.Repeat("{},", 1<<19) + "1]", 0, "JSON output of a payload has more than 250000 entries"},
+		{path("a"), strings.Repeat("[", 65), 0, "JSON output of a payload has more than 64 levels"},
 		{milli, "total: 1500ms", 1.5, ""},
 		{match(`total: (.*)`), "total: -1", 0, "cannot have been measured"},
 		{match(`total: (.*)`), "total: NaN", 0, "cannot have been measured"},
@@ -56,6 +59,23 @@ func TestReadings(t *testing.T) {
 		}
 		if err != nil || len(got) != 1 || got[0] != (sample.Value{Metric: "m", Value: c.want}) {
 			t.Errorf("%+v: %v, %v, want %v", c.reading, got, err, c.want)
+		}
+	}
+}
+
+// What a payload may print stays within the memory of its row.
+func TestReadingsMemory(t *testing.T) {
+	most := limit.PayloadJSON.Items - 3
+	for name, text := range map[string]string{
+		"objects": "[" + strings.Repeat(`{"a":1,"b":2,"c":3},`, most) + "{}]",
+		"numbers": "[" + strings.Repeat("1,", 8*most) + "1]",
+	} {
+		if err := limit.PayloadJSON.CheckAlloc(func() {
+			if _, err := atPath([]byte(text), []string{"x"}); err == nil || !strings.Contains(err.Error(), "has no x") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
