@@ -196,7 +196,7 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, began time.Time,
 // writeLines writes objects, one a line, at once: a file never ends in half of a reading.
 func writeLines[T any](w io.Writer, objects []T) error {
 	out := bufio.NewWriterSize(w, 1<<16)
-	lines := json.NewEncoder(out)
+	lines := json.NewEncoder(visible{out})
 	for _, o := range objects {
 		if err := lines.Encode(o); err != nil {
 			return fmt.Errorf("record: %w", err)

@@ -45,8 +45,8 @@ func lost(w io.Writer) bool {
 	return ok && o.err != nil
 }
 
-// visible is a stream for text alone: what runtimes, guests and files have put into
-// it cannot command the terminal. What draws there writes to raw.
+// visible is a stream for text, and for JSON, whose values stay: what runtimes, guests and
+// files have put into it cannot command the terminal. What draws there writes to raw.
 type visible struct{ io.Writer }
 
 func (v visible) Write(p []byte) (int, error) {

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -30,6 +32,25 @@ func TestReaderHasGone(t *testing.T) {
 	if got := Main(Env{Args: []string{"version"}, Stdout: &out, Stderr: write, Drivers: all.Drivers, Version: "test",
 		Getenv: func(string) string { return "/nonexistent" }}); got != exitOK || out.Len() == 0 {
 		t.Errorf("exit code %d, printed %q", got, out.String())
+	}
+}
+
+// JSON commands the terminal as little as text does, and its values stay.
+func TestJSONIsVisible(t *testing.T) {
+	const evil = "\x1b[31m \x7f \u009b31m \u202e \u2028 \u2029 \xff é"
+	var one, lines bytes.Buffer
+	env := Env{Stdout: &one}
+	if err := errors.Join(env.printJSON([]string{evil}), writeLines(&lines, []string{evil})); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := json.Unmarshal(one.Bytes(), &got); err != nil || len(got) != 1 || got[0] != strings.ToValidUTF8(evil, "\ufffd") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, out := range []string{one.String(), lines.String()} {
+		if strings.ContainsAny(out, "\x1b\x7f\u009b\u202e\u2028\u2029") || !strings.Contains(out, "é") {
+			t.Errorf("printed %q", out)
+		}
 	}
 }
 

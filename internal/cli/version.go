@@ -79,7 +79,7 @@ func thisBuild(version string) (build, error) {
 
 // printJSON writes v as indented JSON.
 func (env *Env) printJSON(v any) error {
-	e := json.NewEncoder(env.Stdout)
+	e := json.NewEncoder(visible{env.Stdout})
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

@@ -111,8 +111,9 @@ func markdownDocument(w sink, d finding.Document) {
 }
 
 // writeJSON writes a value as the JSON format writes all: in base units, indented.
+// A terminal may be where it is read.
 func writeJSON(w io.Writer, v any) error {
-	if err := json.MarshalWrite(w, v, jsonOptions(), jsontext.WithIndent(" ")); err != nil {
+	if err := json.MarshalWrite(cleaner{w}, v, jsonOptions(), jsontext.WithIndent(" ")); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {

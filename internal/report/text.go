@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -79,18 +80,35 @@ func lines[T, L any](items []T, line func(T) L) []L {
 // Clean makes control characters visible, so that what programs and files put into
 // a text cannot command the terminal. Ends of lines and tabs stay.
 func Clean(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, commands) {
+		return s
+	}
 	var b strings.Builder
 	for _, r := range s {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029':
+		if commands(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
+		} else {
 			b.WriteRune(r)
 		}
 	}
 	return b.String()
+}
+
+// commands reports whether a character commands the terminal in place of being shown.
+func commands(r rune) bool {
+	if r < utf8.RuneSelf {
+		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
+	}
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// cleaner passes JSON on as Clean writes text: there \u009b is the same character, so that
+// the values stay. An encoder writes whole characters.
+type cleaner struct{ io.Writer }
+
+func (c cleaner) Write(p []byte) (int, error) {
+	_, err := io.WriteString(c.Writer, Clean(string(p)))
+	return len(p), err
 }
 
 // oneLine joins the lines of a text.

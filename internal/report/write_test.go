@@ -25,6 +25,7 @@ import (
 
 func TestJSONHoldsEveryClaim(t *testing.T) {
 	in := reporttest.Survey()
+	in.Claims.Tables[0].Metric.Help = "a terminal obeys \x1b \x7f \u009b \u202e \u2028, a program reads them"
 	var out bytes.Buffer
 	if err := report.JSON(&out, in); err != nil {
 		t.Fatal(err)
@@ -102,7 +103,8 @@ func TestTextKeepsItsSize(t *testing.T) {
 	}
 }
 
-// TestNoEscapes: on a2ee321 units and names of metrics passed as they were.
+// TestNoEscapes: on a2ee321 units and names of metrics passed as they were, on 36291883 what
+// JSON need not escape.
 func TestNoEscapes(t *testing.T) {
 	for _, in := range []report.Input{reporttest.Survey(), reporttest.Hostile(), hostileMetric()} {
 		for _, f := range report.Formats() {
@@ -110,7 +112,11 @@ func TestNoEscapes(t *testing.T) {
 			if err := report.Write(&out, f, in, report.Options{}); err != nil {
 				t.Fatal(err)
 			}
-			if i := strings.IndexAny(out.String(), "\x1b\x00"); i >= 0 {
+			bad := "\x1b\x00"
+			if f != report.FormatHTML { // which no terminal shows
+				bad += "\x7f\u009b\u202e\u2028\u2029"
+			}
+			if i := strings.IndexAny(out.String(), bad); i >= 0 {
 				t.Errorf("%s: a control character passes: %.60q", f, out.String()[max(0, i-20):])
 			}
 		}
@@ -121,7 +127,7 @@ func TestNoEscapes(t *testing.T) {
 func hostileMetric() report.Input {
 	in := reporttest.Hostile()
 	m := &in.Claims.Tables[0].Metric
-	m.Name, m.Unit = "=cmd|' /C calc'!A1\x1b[31m\x00", "@SUM(1)\x1b]0;title\a"
+	m.Name, m.Unit = "=cmd|' /C calc'!A1\x1b[31m\x00", "@SUM(1)\x1b]0;title\a\u009b31m\x7f\u202e\u2028"
 	return in
 }
 
