@@ -35,14 +35,14 @@ func blamesTarget(claims analysis.Claims) bool {
 	return len(claims.Tables) == 0 // without a table nobody is cleared
 }
 
-// WriteOutput writes what the user named a file for. What is there and no regular file,
-// such as /dev/stdout or a FIFO, is written to and stays; a file is replaced as
-// WriteReport does it.
+// WriteOutput writes what the user named a file for. A device, a FIFO or a link, such as
+// /dev/stdout, is written to and stays, for a rename would replace the link itself; a
+// file is replaced as WriteReport does it.
 func WriteOutput(path string, write func(io.Writer) error) error {
-	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+	if info, err := os.Lstat(path); err != nil || info.Mode().IsRegular() {
 		return WriteReport(path, write)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return fmt.Errorf("output: %w", err)
 	}

@@ -9,28 +9,37 @@ import (
 	"testing"
 )
 
-// What a user names and is no regular file stays what it is: a device, a FIFO, or a link
-// to one, as /dev/stdout is.
+// What a user names and is no regular file stays what it is: a device, a FIFO, or a link,
+// as /dev/stdout is, whatever it leads to.
 func TestWriteOutputKeepsDevices(t *testing.T) {
 	dir := t.TempDir()
-	link, file := filepath.Join(dir, "null"), filepath.Join(dir, "file")
-	if err := errors.Join(os.Symlink(os.DevNull, link), os.WriteFile(file, []byte("before"), 0o600)); err != nil {
+	link, file, toFile, toNew := filepath.Join(dir, "null"), filepath.Join(dir, "file"), filepath.Join(dir, "to-file"), filepath.Join(dir, "to-new")
+	target, fresh := filepath.Join(dir, "target"), filepath.Join(dir, "new")
+	err := errors.Join(os.Symlink(os.DevNull, link), os.Symlink(target, toFile), os.Symlink(fresh, toNew))
+	for _, path := range []string{file, target} {
+		err = errors.Join(err, os.WriteFile(path, []byte("what was there before"), 0o600))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	write := func(w io.Writer) error {
 		_, err := io.WriteString(w, "after")
 		return err
 	}
-	for _, path := range []string{link, file} {
+	for _, path := range []string{link, file, toFile, toNew} {
 		if err := WriteOutput(path, write); err != nil {
 			t.Error(err)
 		}
 	}
-	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != fs.ModeSymlink {
-		t.Errorf("the link to a device is %v, %v", info, err)
+	for _, path := range []string{link, toFile, toNew} {
+		if info, err := os.Lstat(path); err != nil || info.Mode().Type() != fs.ModeSymlink {
+			t.Errorf("the link %s is %v, %v", path, info, err)
+		}
 	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != "after" {
-		t.Errorf("the file holds %q, %v", text, err)
+	for _, path := range []string{file, target, fresh} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != "after" {
+			t.Errorf("%s holds %q, %v", path, text, err)
+		}
 	}
 	if err := WriteOutput("/dev/full", write); err == nil {
 		t.Error("a device that is full took it")
