@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -61,6 +62,18 @@ type gateError struct{ verdict gate.Verdict }
 
 func (g gateError) Error() string { return "limits: " + string(g.verdict) }
 
+// onlyVerdict reports whether an error is a verdict on limits and nothing else. What is
+// joined with one, such as a report that could not be written, counts for more.
+func onlyVerdict(err error) bool {
+	switch e := err.(type) { //nolint:errorlint // each that is joined must be one
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(e.Unwrap(), func(one error) bool { return !onlyVerdict(one) })
+	case gateError:
+		return true
+	}
+	return false
+}
+
 func exitCode(err error) int {
 	var (
 		usage  usageError
@@ -88,7 +101,7 @@ func exitCode(err error) int {
 		return exitCannot
 	case errors.As(err, &open):
 		return exitOpen
-	case errors.As(err, &limits):
+	case onlyVerdict(err) && errors.As(err, &limits):
 		return map[gate.Verdict]int{
 			gate.Failed: exitTarget, gate.Broken: exitBroken, gate.NotComparable: exitNotComparable, gate.Open: exitOpen,
 		}[limits.verdict]

@@ -82,6 +82,17 @@ func TestGateExitCodes(t *testing.T) {
 	}
 }
 
+// A verdict does not hide that it was not written.
+func TestGateThatIsNotWritten(t *testing.T) {
+	code, _, diagnostics := gated(t, plantedRun, "-o", "/dev/full")
+	if code != exitLaboratory || !strings.Contains(diagnostics, "no space left") {
+		t.Errorf("to a full device: exit code %d, want %d: %s", code, exitLaboratory, diagnostics)
+	}
+	if code, _, diagnostics := gated(t, plantedRun); code != exitBroken || diagnostics != "" {
+		t.Errorf("exit code %d, want %d and not a word: %s", code, exitBroken, diagnostics)
+	}
+}
+
 // Planted, none and too few in each format, which its own parser reads.
 func TestGateFormats(t *testing.T) {
 	for verdict, args := range map[string][]string{

@@ -72,7 +72,7 @@ func Main(env Env) int {
 	if err == nil || !errors.Is(out.err, errReaderGone) {
 		err = errors.Join(err, out.err)
 	}
-	if err != nil && !errors.As(err, new(gateError)) && !errors.Is(err, errReaderGone) {
+	if err != nil && !onlyVerdict(err) && !errors.Is(err, errReaderGone) {
 		env.tellError(err)
 	}
 	return exitCode(err)
