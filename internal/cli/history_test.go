@@ -32,7 +32,7 @@ func TestHistoryIsMended(t *testing.T) {
 		}
 		return text
 	}
-	run(exitOK, "2 of 2 ratios added", "", "add", plantedRun)
+	run(exitOK, "2 of 4 ratios added", "", "add", plantedRun, plantedRun) // the same run twice
 	whole := read()
 	if err := os.Truncate(file, int64(len(whole)-9)); err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func (e Entry) Line() ([]byte, error) {
 	return append(line, '\n'), err
 }
 
-// New are the entries of a run that the history does not have yet.
+// New are the entries of runs that the history does not have yet, each once.
 func New(have, more []Entry) []Entry {
 	type key struct{ run, cell, metric string }
 	of := func(e Entry) key { return key{e.Run, e.Cell, e.Metric.Name} }
@@ -168,7 +168,11 @@ func New(have, more []Entry) []Entry {
 	for _, e := range have {
 		known[of(e)] = true
 	}
-	return slices.DeleteFunc(slices.Clone(more), func(e Entry) bool { return known[of(e)] })
+	return slices.DeleteFunc(slices.Clone(more), func(e Entry) bool {
+		had := known[of(e)]
+		known[of(e)] = true
+		return had
+	})
 }
 
 // Series are the runs of one cell and metric, the oldest first.
