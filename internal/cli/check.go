@@ -48,6 +48,9 @@ With --on the exit code is 4 where one of the targets cannot run here.`,
   tare check --json | jq '.targets[] | select(.works) | .target'`,
 		Args: exactArgs(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := noTarget(c.Flags(), on); err != nil {
+				return usageError{err}
+			}
 			laboratory, err := lab.Open(c.Context(), env.config(c))
 			if err != nil {
 				return err

@@ -116,10 +116,10 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 			st, err = set(st.Detached(), one)
 		}
 	}
+	if err == nil {
+		err = noTarget(flags, f.on)
+	}
 	if err == nil && flags.Changed("on") {
-		if len(f.on) == 0 {
-			return st, errors.New("--on names no target")
-		}
 		st.Targets, st.Optional = f.on, nil
 		st.Workloads = slices.Clone(st.Workloads)
 		for i := range st.Workloads {
@@ -130,6 +130,15 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		st.Control = f.control
 	}
 	return st.WithArms(), err
+}
+
+// noTarget refuses --on without a name, as a variable that is empty gives it: it would
+// count as a flag that was left out.
+func noTarget(flags *pflag.FlagSet, on []string) error {
+	if flags.Changed("on") && len(on) == 0 {
+		return errors.New("--on names no target: name one, or leave --on out")
+	}
+	return nil
 }
 
 func or(text, otherwise string) string {

@@ -74,6 +74,9 @@ What the distribution has no package for, is listed with what to do.`,
 }
 
 func (env *Env) setup(c *cobra.Command, f setupFlags) error {
+	if err := noTarget(c.Flags(), f.on); err != nil {
+		return usageError{err}
+	}
 	table, err := setup.Read()
 	if err != nil {
 		return err

@@ -100,8 +100,8 @@ func (f *weighFlags) define(env *Env, c *cobra.Command) {
 
 // study turns the flags into a study of the command, and of the start alone.
 func (f *weighFlags) study(c *cobra.Command, args []string) (study.Study, error) {
-	if c.Flags().Changed("on") && len(f.on) == 0 {
-		return study.Study{}, errors.New("--on names no target; leave it out for all that work here")
+	if err := noTarget(c.Flags(), f.on); err != nil {
+		return study.Study{}, err
 	}
 	limits, err := f.limits()
 	if err != nil {
