@@ -93,6 +93,9 @@ func Resumable(ref *store.Run, prepare bool) (store.Manifest, error) {
 	if err == nil && m.Study.ID == BootStudy {
 		err = errors.New("boots of tare boot run do not go on: call it again; those that ended are in the run's report")
 	}
+	if err == nil && m.Study.ID == WatchStudy && len(m.Cells) == 0 {
+		err = errors.New("a watch does not go on: call tare watch --record again; what was read is in the run's report")
+	}
 	if err == nil {
 		m, err = ref.Measured()
 	}
