@@ -657,7 +657,7 @@ func TestColdAndCopies(t *testing.T) {
 func TestRunWarnings(t *testing.T) {
 	in := edit(5, func(r *sample.Record) {
 		if r.Block == 0 {
-			r.Warnings = []sample.Warning{{Kind: sample.CutOff, Stream: "standard output"}}
+			r.Warnings = []sample.Warning{{Kind: sample.CutOff, Stream: "standard output"}, {Kind: sample.CutOff, Stream: "standard error"}}
 			r.Values["odd"] = []float64{math.NaN()}
 		}
 	})

@@ -152,8 +152,8 @@ func (t *Trial) store(metric []byte, mean float64, copies []float64) {
 	}
 }
 
-// Warn counts a warning of the record by its kind.
-func (t *Trial) Warn(w sample.Warning) { t.column.notes.add(w) }
+// Warn counts a warning of the record by its kind, once for the trial.
+func (t *Trial) Warn(w sample.Warning) { t.column.notes.add(w, t.column.trials) }
 
 // Fail says that the trial gave no sample, and takes back what Value stored.
 func (t *Trial) Fail(f *sample.Failure) {
@@ -212,12 +212,13 @@ func appendFinite(to, x []float64) []float64 {
 	return to
 }
 
-// notes counts warnings by their kind and keeps the first of each.
+// notes counts trials by the kinds of their warnings and keeps the first of each.
 type notes []note
 
 type note struct {
 	first sample.Warning
-	count int
+	count int // of trials
+	last  int // the trial of its cell that was counted last, from 1
 }
 
 // like reports whether two are of one kind; notes, which have none, and ways are where
@@ -227,20 +228,26 @@ func (n note) like(other note) bool {
 	return n.first.Kind == other.first.Kind && (!worded || n.first.Text == other.first.Text)
 }
 
-func (n *notes) add(w sample.Warning) { n.merge(note{w, 1}) }
+// add counts a trial once, however many of its streams or instances warn.
+func (n *notes) add(w sample.Warning, trial int) {
+	if of := n.of(w); of.last != trial {
+		of.count, of.last = of.count+1, trial
+	}
+}
 
-func (n *notes) merge(more note) {
+func (n *notes) merge(more note) { n.of(more.first).count += more.count }
+
+// of is the note that counts a warning, a new one for the first of its kind.
+func (n *notes) of(w sample.Warning) *note {
 	for i := range *n {
-		if (*n)[i].like(more) {
-			(*n)[i].count += more.count
-			return
+		if (*n)[i].like(note{first: w}) {
+			return &(*n)[i]
 		}
 	}
-	if len(*n) == maxKinds { // texts without a kind: the last slot stands for the rest
-		(*n)[maxKinds-1].count += more.count
-		return
+	if len(*n) < maxKinds { // of texts without a kind the last slot stands for the rest
+		*n = append(*n, note{first: w})
 	}
-	*n = append(*n, more)
+	return &(*n)[len(*n)-1]
 }
 
 // maxKinds bounds what a cell remembers of its warnings.

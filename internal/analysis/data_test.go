@@ -65,15 +65,16 @@ func TestFailureKeepsNoValue(t *testing.T) {
 
 func TestNotesCountByKind(t *testing.T) {
 	var n notes
-	for range 3 {
-		n.add(sample.Warning{Kind: sample.Busy, Share: 0.12})
+	for trial := range 3 {
+		n.add(sample.Warning{Kind: sample.Busy, Share: 0.12}, 1+trial)
 	}
-	n.add(sample.Warning{Kind: sample.Busy, Share: 0.14})
+	n.add(sample.Warning{Kind: sample.Busy, Share: 0.14}, 4)
+	n.add(sample.Warning{Kind: sample.Busy, Share: 0.16}, 4) // twice in one trial
 	if len(n) != 1 || n[0].count != 4 || n[0].first.Share != 0.12 || !n[0].first.Disturbed() {
 		t.Errorf("%+v", n)
 	}
 	for i := range 100 {
-		n.add(sample.Warning{Kind: sample.Note, Text: strings.Repeat("x", i)})
+		n.add(sample.Warning{Kind: sample.Note, Text: strings.Repeat("x", i)}, 5+i)
 	}
 	total := 0
 	for _, k := range n {

@@ -35,3 +35,15 @@ func TestPeakOfASmallProcess(t *testing.T) {
 		}
 	}
 }
+
+// A record of many instances does not have the same warning once for each.
+func TestWarningsOnce(t *testing.T) {
+	out, errs := sample.Warning{Kind: sample.CutOff, Stream: "standard output"}, sample.Warning{Kind: sample.CutOff, Stream: "standard error"}
+	var r running
+	for range 3 {
+		r.warn(out, errs)
+	}
+	if want := []sample.Warning{out, errs}; !slices.Equal(r.warnings, want) {
+		t.Errorf("got %v, want %v", r.warnings, want)
+	}
+}

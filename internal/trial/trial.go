@@ -278,7 +278,7 @@ func (t *running) timed(ctx context.Context) error {
 	probed, probeErr := end()
 	if t.job.Hold == nil {
 		for _, c := range t.copies {
-			t.warnings = append(t.warnings, c.drain()...)
+			t.warn(c.drain()...)
 		}
 	} else {
 		counted, err := t.count(bounded, errs)
@@ -400,12 +400,21 @@ func (t *running) sum(probed []sample.Value) {
 	sums := map[string]float64{}
 	for _, v := range probed {
 		sums[v.Metric] += v.Value
-		if other := (sample.Warning{Kind: sample.OtherWay, Text: v.Way}); v.Way != "" && !slices.Contains(t.warnings, other) {
-			t.warnings = append(t.warnings, other)
+		if v.Way != "" {
+			t.warn(sample.Warning{Kind: sample.OtherWay, Text: v.Way})
 		}
 	}
 	for metric, sum := range sums { // a probe sees more than getrusage: it takes precedence
 		t.values[metric] = []float64{sum}
+	}
+}
+
+// warn adds warnings to the record, each once: instances often have the same.
+func (t *running) warn(all ...sample.Warning) {
+	for _, w := range all {
+		if !slices.Contains(t.warnings, w) {
+			t.warnings = append(t.warnings, w)
+		}
 	}
 }
 
