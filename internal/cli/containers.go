@@ -221,7 +221,7 @@ const eventsShown = 8
 func (env *Env) showReading() readingOutput {
 	first, recent := true, []string(nil)
 	return func(r watched) error {
-		if terminal(env.Stdout) {
+		if env.draws(env.Stdout) {
 			recent = recent[max(0, len(recent)-eventsShown):]
 		} else {
 			recent = nil
@@ -250,7 +250,7 @@ func eventLine(at time.Duration, e containers.Event) string {
 }
 
 func (env *Env) showPoints(points []containers.Point) {
-	if terminal(env.Stdout) {
+	if env.draws(env.Stdout) {
 		fmt.Fprint(env.Stdout, "\x1b[H\x1b[2J")
 	}
 	if len(points) == 0 {

@@ -39,7 +39,7 @@ func (l laboratory) Table(header ...any) table.Writer { return l.env.table(heade
 func (l laboratory) JSON(v any) error { return l.env.printJSON(v) }
 
 // Live implements experiment.Laboratory.
-func (l laboratory) Live() bool { return terminal(l.env.Stderr) }
+func (l laboratory) Live() bool { return l.env.draws(l.env.Stderr) }
 
 // ClearLine implements experiment.Laboratory.
 func (l laboratory) ClearLine() {

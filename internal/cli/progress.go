@@ -24,7 +24,7 @@ type progress interface {
 // newProgress chooses the view. The live view redraws only between trials and
 // twice a second, so that it takes no CPU from what is measured.
 func (env *Env) newProgress(plan *lab.Plan) progress {
-	if terminal(env.Stderr) {
+	if env.draws(env.Stderr) {
 		return newLive(raw(env.Stderr), plan)
 	}
 	return &lines{w: env.Stderr, block: -2}

@@ -178,7 +178,7 @@ func (env *Env) openRuns(c *cobra.Command, names []string) ([]*store.Run, error)
 }
 
 func (env *Env) textOptions() report.Options {
-	return report.Options{Width: env.width(), Color: terminal(env.Stdout) && env.Getenv("NO_COLOR") == ""}
+	return report.Options{Width: env.width(), Color: env.draws(env.Stdout) && env.Getenv("NO_COLOR") == ""}
 }
 
 // formatFlag defines --format and --json, which is short for one of its values.

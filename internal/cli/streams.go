@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -69,6 +70,12 @@ func raw(w io.Writer) io.Writer {
 func terminal(w io.Writer) bool {
 	f, ok := file(w)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// draws reports whether a stream is a terminal that takes escape sequences. A dumb one,
+// and one of no known kind, shows them as text.
+func (env *Env) draws(w io.Writer) bool {
+	return terminal(w) && !slices.Contains([]string{"", "dumb"}, env.Getenv("TERM"))
 }
 
 // file is the file behind a stream, where it is one.

@@ -54,6 +54,24 @@ func TestJSONIsVisible(t *testing.T) {
 	}
 }
 
+// Escape sequences are for terminals that say they take them.
+func TestDraws(t *testing.T) {
+	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	for kind, want := range map[string]bool{"xterm-256color": true, "dumb": false, "": false} {
+		env := &Env{Stdout: &output{Writer: terminal}, Stderr: visible{terminal}, Getenv: func(name string) string { return map[string]string{"TERM": kind}[name] }}
+		if env.draws(env.Stdout) != want || env.textOptions().Color != want || (laboratory{env}).Live() != want {
+			t.Errorf("TERM=%s draws is %v, want %v", kind, !want, want)
+		}
+		if env.draws(new(bytes.Buffer)) {
+			t.Errorf("TERM=%s draws into what is no terminal", kind)
+		}
+	}
+}
+
 func TestDiagnosticsAreText(t *testing.T) {
 	var out bytes.Buffer
 	said := "block 1\n\tdies: \x1b[31mred\x1b[0m\r\u202eevil\n"
