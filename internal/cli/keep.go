@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,10 +28,15 @@ func removeRunsCommand(env *Env) *cobra.Command {
 			var dirs []string // all are found before the first goes
 			for _, name := range args {
 				dir, err := store.Resolve(env.config(c).StateDir, name)
-				if err != nil {
-					return usageError{err}
+				if err == nil {
+					err = store.Removable(dir)
 				}
-				dirs = append(dirs, dir)
+				if err != nil {
+					return refusedBy(err)
+				}
+				if !slices.Contains(dirs, dir) {
+					dirs = append(dirs, dir)
+				}
 			}
 			gone := []string{} // [] in JSON for none
 			err := removeRuns(dirs, func(i int) {

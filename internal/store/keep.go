@@ -76,21 +76,12 @@ func nameOf(root *os.Root) string {
 // ErrBusy while a process writes the run. A kill in the middle leaves what Sweep
 // removes.
 func Remove(dir string) error {
-	base, id := filepath.Split(filepath.Clean(dir))
-	if filepath.Base(base) != "runs" {
-		return fmt.Errorf("%w: %s is in no store's runs", ErrNotRun, dir)
-	}
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("%w: %s", ErrNotRun, dir)
-	}
-	root, err := openRoot(dir)
+	root, err := removable(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }() // nothing is written
-	if ours, err := owned(root); err != nil || !ours {
-		return errors.Join(err, fmt.Errorf("%w: %s is another user's, or others can write it", ErrForeign, dir))
-	}
+	base, id := filepath.Split(filepath.Clean(dir))
 	held, err := lock(dir, root)
 	if err != nil {
 		return err
@@ -101,4 +92,31 @@ func Remove(dir string) error {
 		err = sys.RemoveAll(gone)
 	}
 	return errors.Join(err, held.Close())
+}
+
+// Removable is the error with which Remove refuses a directory that is not a run of this
+// user's in a store. It wraps ErrNotRun or ErrForeign.
+func Removable(dir string) error {
+	root, err := removable(dir)
+	if err != nil {
+		return err
+	}
+	return root.Close()
+}
+
+func removable(dir string) (*os.Root, error) {
+	if filepath.Base(filepath.Dir(filepath.Clean(dir))) != "runs" {
+		return nil, fmt.Errorf("%w: %s is in no store's runs", ErrNotRun, dir)
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("%w: %s", ErrNotRun, dir)
+	}
+	root, err := openRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	if ours, err := owned(root); err != nil || !ours {
+		return nil, errors.Join(err, fmt.Errorf("%w: %s is another user's, or others can write it", ErrForeign, dir), root.Close())
+	}
+	return root, nil
 }
