@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
 )
@@ -89,10 +90,7 @@ func failureLine(f failed) string {
 	if f.Failure.Signal != 0 {
 		s += ", signal " + strconv.Itoa(f.Failure.Signal)
 	}
-	s += "): " + f.Failure.Message
-	if last := lastLine(f.Failure.Stderr); last != "" && !strings.Contains(f.Failure.Message, last) {
-		s += "; its last words: " + last
-	}
+	s += "): " + reason(f.Failure)
 	if steps := reached(f.Failure.Reached); steps != "" {
 		s += "; it had reached " + steps
 	}
@@ -100,6 +98,14 @@ func failureLine(f failed) string {
 		s += "; " + f.Hint
 	}
 	return s
+}
+
+// reason is why a trial failed, and what its payload said last.
+func reason(f *sample.Failure) string {
+	if last := lastLine(f.Stderr); last != "" && !strings.Contains(f.Message, last) {
+		return f.Message + "; its last words: " + last
+	}
+	return f.Message
 }
 
 // reached are the steps of a start that failed, the first to come first.

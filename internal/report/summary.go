@@ -9,6 +9,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/sample"
 )
 
 // Summary is what a reader should know of a run, or of runs compared, in a minute.
@@ -202,9 +203,19 @@ var digits = regexp.MustCompile(`[0-9.]+`)
 func (l *lackList) addFailure(f failed) {
 	count, message := fmt.Sprintf("%d of %d trials failed", f.Failed, f.Of), ""
 	if f.Failure != nil {
-		message = ": " + firstOf(lastLine(f.Failure.Stderr), f.Failure.Message)
+		message = ": " + shortReason(f.Failure)
 	}
 	l.add(f.name(), count+message, count+digits.ReplaceAllString(message, ""))
+}
+
+// shortReason is what a payload that ended with an exit code said last, which is why it
+// did. Of any other failure that alone would hide the reason: a payload that was killed
+// at its timeout has often warned of something before.
+func shortReason(f *sample.Failure) string {
+	if last := lastLine(f.Stderr); last != "" && f.ExitCode != nil {
+		return last
+	}
+	return reason(f)
 }
 
 // someFailed are the cells that have samples and failed trials, in words.

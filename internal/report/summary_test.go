@@ -36,6 +36,21 @@ func TestFailuresOfCellsWithSamples(t *testing.T) {
 	}
 }
 
+// What a payload said last is why it ended with an exit code, and not why it was killed at
+// its timeout.
+func TestFailuresKeepTheirReason(t *testing.T) {
+	late, code := failing("runc", 22, "it had not ended after 30 s"), failing("crun", 22, "the payload ended with exit code 127")
+	late.Failure.Stderr, code.Failure.Stderr, code.Failure.ExitCode = "warning: no locale\n", "sh: sysbnch: not found\n", new(127)
+	s := newView(Input{Claims: analysis.Claims{Failed: []analysis.FailedCell{late, code}}}).brief
+	want := []Lack{
+		{"runc", "22 of 22 trials failed: it had not ended after 30 s; its last words: warning: no locale"},
+		{"crun", "22 of 22 trials failed: sh: sysbnch: not found"},
+	}
+	if !slices.Equal(s.NoVerdict, want) {
+		t.Errorf("%+v, want %+v", s.NoVerdict, want)
+	}
+}
+
 // Reasons with other numbers are other reasons: one group's are not told of another.
 func TestReasonsKeepTheirNumbers(t *testing.T) {
 	refused := func(group, why string) analysis.Table {

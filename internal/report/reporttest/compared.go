@@ -26,7 +26,7 @@ func Compared() report.Input {
 	in := report.Input{Manifest: a.Manifest, Others: append(a.Others, b.Manifest)}
 	in.Claims = analysis.Claims{Alpha: a.Claims.Alpha, Margin: a.Claims.Margin, Trials: 2 * a.Claims.Trials, Planned: 2 * a.Claims.Planned, Failures: 2 * a.Claims.Failures}
 	lost := analysis.FailedCell{Run: b.Manifest.ID, Cell: "crun/memory", Label: "crun", Group: "memory", Failed: 20, Of: 20,
-		Failure: &sample.Failure{Fault: sample.FaultTarget, Phase: "start", Message: "the payload never acted: the runtime ended first; see its messages", Stderr: "crun: cannot find libseccomp.so.2\n"}}
+		Failure: &sample.Failure{Fault: sample.FaultTarget, Phase: "start", ExitCode: new(1), Message: "the payload never acted: the runtime ended first; see its messages", Stderr: "crun: cannot find libseccomp.so.2\n"}}
 	in.Claims.Failures += lost.Failed
 	in.Claims.Failed = slices.Clone(a.Claims.Failed)
 	for _, f := range b.Claims.Failed {
