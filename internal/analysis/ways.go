@@ -28,9 +28,9 @@ func (c *column) ways() (all []string) {
 }
 
 // otherWays is why two cells cannot be compared, that were measured in different ways; ""
-// where they were measured alike.
+// where they were measured alike, or one of them has no samples.
 func otherWays(a, b *column, nameA, nameB string) string {
-	if a == nil || b == nil {
+	if a == nil || b == nil || len(a.blocks) == 0 || len(b.blocks) == 0 {
 		return ""
 	}
 	x, y := a.ways(), b.ways()

@@ -35,6 +35,14 @@ func TestOtherWays(t *testing.T) {
 			t.Errorf("%s: %s %q", name, e.Verdict, e.Why)
 		}
 	}
+	lost := edit(12, func(r *sample.Record) {
+		if r.Cell == "host/w" {
+			r.Failure = &sample.Failure{Message: "exit 1"}
+		}
+	})
+	if e := rowOf(t, Analyze(lost), "runc").Effect; e.Verdict != NotComparable || !strings.HasPrefix(e.Why, "The control host failed in 12 of its 12 trials") {
+		t.Errorf("a control without a sample: %s %q", e.Verdict, e.Why)
+	}
 	usual, other := waysInput(nil), waysInput(map[string]int{"host": all, "host~aa": all, "runc": all})
 	for name, c := range map[string]struct {
 		a, b    Input
