@@ -47,10 +47,7 @@ func (f *chooseFlags) define(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.noCounters, "no-counters", false, "leave perf's counters out where many are started at once, which make starts some percent slower")
 	flags.StringArrayVar(&f.sets, "set", nil, "levels of a factor, as threads=1,8 or mtu=1500,9000: a parameter of the study's workloads, a key of its environments, or message (bytes of one message)")
 	for old, factor := range oldFlags {
-		flags.Func(old, "", func(levels string) error {
-			f.sets = append(f.sets, factor+"="+levels)
-			return nil
-		})
+		flags.Func(old, "", func(levels string) error { return flags.Set("set", factor+"="+levels) })
 		flags.MarkDeprecated(old, fmt.Sprintf("write --set %s=LEVELS", factor)) //nolint:errcheck // fails for a flag that is not defined
 	}
 	for old, name := range oldNames {

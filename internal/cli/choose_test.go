@@ -76,6 +76,8 @@ func TestChooseRefuses(t *testing.T) {
 		"--containers 0..1000000":                    "more than 1000 numbers",
 		"--copies-inside 0":                          `--set copies=0: workload dhrystone2: parameter "copies": 0 is outside 1 to`,
 		"--set copies":                               "write --set FACTOR=LEVELS",
+		"--set memory=1GiB --set memory=2GiB":        "--set memory=2GiB: memory stands twice: write --set memory=1GiB,2GiB",
+		"--copies-inside 2 --set copies=3":           "copies stands twice",
 		"--set =3":                                   "write --set FACTOR=LEVELS",
 		"--set spoons=3":                             "no workload of study choose has a parameter spoons; environments have the keys cpus, ",
 		"--set memory=1M":                            "--set memory=1M: memory: ",

@@ -28,14 +28,20 @@ var oldNames = map[string]string{"tests": "workloads", "protocol": "workloads", 
 // flagFactors are factors that have a flag of their name.
 var flagFactors = []string{"instances", "containers", "concurrency", "workloads", "environments"}
 
-// setFlags gives the factors that have a flag to that flag.
+// setFlags gives the factors that have a flag to that flag. A factor that stands twice is
+// refused: the second would replace the first.
 func (f *chooseFlags) setFlags(flags *pflag.FlagSet) error {
 	var rest []string
+	had := map[string]string{} // levels by factor
 	for _, one := range f.sets {
 		factor, levels, ok := strings.Cut(one, "=")
 		if !ok || factor == "" || levels == "" {
 			return fmt.Errorf("--set %s: write --set FACTOR=LEVELS, as threads=1,8", one)
 		}
+		if before, twice := had[factor]; twice {
+			return fmt.Errorf("--set %s: %s stands twice: write --set %s=%s,%s", one, factor, factor, before, levels)
+		}
+		had[factor] = levels
 		if !slices.Contains(flagFactors, factor) {
 			rest = append(rest, one)
 			continue
