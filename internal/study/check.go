@@ -62,6 +62,7 @@ const (
 	minShares = 2
 	maxShares = 1 << 18
 
+	minCPUs   = 0.01    // the kernel's smallest quota is 1 ms, and a period has 100 ms
 	minMemory = 1 << 20 // bytes: a static program with its page tables needs about half
 )
 
@@ -372,6 +373,9 @@ func (c *checker) environments(key string, levels, before []Environment) {
 func (c *checker) shares(at string, l Environment) {
 	if l.CPUs < 0 {
 		c.fail(at+".cpus", "%g is negative", l.CPUs)
+	}
+	if l.CPUs > 0 && l.CPUs < minCPUs {
+		c.fail(at+".cpus", "%g of a CPU is less than %g, the smallest limit of the kernel: give at least that", l.CPUs, minCPUs)
 	}
 	if l.Memory < 0 {
 		c.fail(at+".memory", "%d is negative", l.Memory)

@@ -68,6 +68,7 @@ func TestRefusals(t *testing.T) {
 		"# only a comment\n": "study is empty",
 		minimal + "blocs: 3": `demo.yaml:3:1: blocs: unknown key "blocs": did you mean "blocks"?`,
 		minimal + "environments: [{memory: 512 apples}]":                                            `demo.yaml:3:25: environments[0].memory: "512 apples": "apples" is no unit of size`,
+		minimal + "environments: [{cpus: 0.01}, {cpus: 0.009}]":                                     `demo.yaml:3:37: environments[1].cpus: 0.009 of a CPU is less than 0.01`,
 		minimal + "environments: [{memory: -5MiB}]":                                                 `demo.yaml:3:25: environments[0].memory: "-5MiB" is negative`,
 		minimal + "environments: [{memory: 512M}]":                                                  `"M" is no unit of size`,
 		minimal + "environments: [{cpus: -1}]":                                                      "environments[0].cpus: -1 is not above zero",
