@@ -42,7 +42,7 @@ var (
 	// OwnProgram is a program or a file of the user's that is put into the workbench.
 	OwnProgram = Limit{Input: "file for the workbench", Bytes: 64 * mib, Alloc: 256 * mib}
 	// Symbols is a program whose functions are named in profiles; Bytes are those of the
-	// file, and of each section that it has packed.
+	// file, of each section that it has packed, and of the names of all its sections.
 	Symbols = Limit{Input: "program with symbols", Bytes: 512 * mib}
 	// Study is the text of a study, Need that of a need of a kernel, in YAML. Items
 	// counts words and signs, Depth nested lists and mappings.

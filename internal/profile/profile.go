@@ -117,6 +117,9 @@ type Sample struct {
 	Total  time.Duration `json:"total"`
 }
 
+// LongestName is what the name of a function has at most, in bytes: a longer one is cut.
+const LongestName = 1 << 10
+
 // Profile is what one probe saw in one trial.
 type Profile struct {
 	Elapsed time.Duration     `json:"elapsed"` // how long the probe was armed

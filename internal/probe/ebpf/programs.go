@@ -193,8 +193,14 @@ func idIn(notes []byte, order binary.ByteOrder) (id buildID, ok bool) {
 type functions struct {
 	name    string // of the file; "" for none that is known
 	loads   []elf.ProgHeader
-	symbols []elf.Symbol
+	symbols []fileSymbol
 	table   *gosym.Table // of a Go program, which has it when stripped, too
+}
+
+// fileSymbol is where a function lies in its file.
+type fileSymbol struct {
+	value, size uint64
+	names       []byte // begin with its own
 }
 
 // readFunctions reads what a file tells of its functions, which may be nothing: files of
@@ -224,7 +230,7 @@ func readFunctionsIn(root *os.Root, path string) *functions {
 
 func functionsOf(file *os.File, name string) *functions {
 	f := &functions{}
-	e, err := elf.NewFile(file)
+	e, err := sys.Sections(file, limit.Symbols)
 	if err != nil || slices.ContainsFunc(e.Sections, func(s *elf.Section) bool {
 		return s.Flags&elf.SHF_COMPRESSED != 0 && limit.Symbols.CheckBytes(int64(min(s.Size, math.MaxInt64))) != nil
 	}) {
@@ -236,21 +242,47 @@ func functionsOf(file *os.File, name string) *functions {
 			f.loads = append(f.loads, segment.ProgHeader)
 		}
 	}
-	for _, read := range []func() ([]elf.Symbol, error){e.Symbols, e.DynamicSymbols} {
-		symbols, _ := read() // most files lack one of the two, and many both
-		for _, s := range symbols {
-			if kind := elf.ST_TYPE(s.Info); s.Value > 0 && s.Size > 0 && (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) {
-				f.symbols = append(f.symbols, s)
-			}
-		}
-	}
-	slices.SortStableFunc(f.symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
+	f.symbols = append(symbolsOf(e, elf.SHT_SYMTAB), symbolsOf(e, elf.SHT_DYNSYM)...) // most files lack one of the two, and many both
+	slices.SortStableFunc(f.symbols, func(a, b fileSymbol) int { return cmp.Compare(a.value, b.value) })
 	if lines, text := e.Section(".gopclntab"), e.Section(".text"); lines != nil && text != nil && len(f.symbols) == 0 {
 		if data, err := lines.Data(); err == nil {
 			f.table, _ = gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr)) // nil where it cannot
 		}
 	}
 	return f
+}
+
+// symbolsOf reads the functions of one of a file's tables of symbols. debug/elf copies the
+// name of each symbol, and millions of symbols may share one long name.
+func symbolsOf(e *elf.File, kind elf.SectionType) (found []fileSymbol) {
+	table := e.SectionByType(kind)
+	if table == nil || int64(table.Link) >= int64(len(e.Sections)) {
+		return nil
+	}
+	data, err := table.Data()
+	names, unnamed := e.Sections[table.Link].Data()
+	if err != nil || unnamed != nil {
+		return nil
+	}
+	entry, order := elf.Sym64Size, e.ByteOrder
+	if e.Class == elf.ELFCLASS32 {
+		entry = elf.Sym32Size
+	}
+	for ; len(data) >= entry; data = data[entry:] {
+		var s fileSymbol
+		info := data[4]
+		if e.Class == elf.ELFCLASS32 {
+			info, s.value, s.size = data[12], uint64(order.Uint32(data[4:])), uint64(order.Uint32(data[8:]))
+		} else {
+			s.value, s.size = order.Uint64(data[8:]), order.Uint64(data[16:])
+		}
+		at, is := int64(order.Uint32(data)), elf.ST_TYPE(info)
+		if s.value > 0 && s.size > 0 && at < int64(len(names)) && (is == elf.STT_FUNC || is == elf.STT_GNU_IFUNC) {
+			s.names = names[at:]
+			found = append(found, s)
+		}
+	}
+	return found
 }
 
 // at names what lies at an offset in the file.
@@ -264,12 +296,14 @@ func (f *functions) at(offset uint64) string {
 			address = offset - l.Off + l.Vaddr
 		}
 	}
-	i, exact := slices.BinarySearchFunc(f.symbols, address, func(s elf.Symbol, a uint64) int { return cmp.Compare(s.Value, a) })
+	i, exact := slices.BinarySearchFunc(f.symbols, address, func(s fileSymbol, a uint64) int { return cmp.Compare(s.value, a) })
 	if !exact {
 		i--
 	}
-	if i >= 0 && address < f.symbols[i].Value+f.symbols[i].Size {
-		return f.symbols[i].Name
+	if i >= 0 && address < f.symbols[i].value+f.symbols[i].size {
+		names := f.symbols[i].names
+		name, _, _ := bytes.Cut(names[:min(len(names), profile.LongestName)], []byte{0})
+		return string(name)
 	}
 	if f.table != nil {
 		if fn := f.table.PCToFunc(address); fn != nil {

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/profile"
 )
 
 // Programs of images are anybody's: one that unpacks to gigabytes of symbols, one whose
@@ -78,5 +80,22 @@ func TestHostilePrograms(t *testing.T) {
 		if over != nil {
 			t.Errorf("%s: %v", file, over)
 		}
+	}
+	symbols.Reset() // many functions with one name of a MiB
+	for i := range 100 {
+		s := elf.Sym64{Name: 1, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), Value: uint64(i) * 0x1000, Size: 16}
+		if err := binary.Write(&symbols, binary.LittleEndian, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := strings.Repeat("a", 1<<20)
+	shared := put("shared", 0, []byte("\x00"+long+"\x00"), symbols.Bytes(), 0)
+	over := little.CheckAlloc(func() {
+		if got := readFunctions(shared).at(0x1008); got != long[:profile.LongestName] {
+			t.Errorf("a long name: %d bytes, %.20q", len(got), got)
+		}
+	})
+	if over != nil {
+		t.Errorf("names that are one: %v", over)
 	}
 }
