@@ -6,9 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/lab"
+	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/profile"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/store"
@@ -131,6 +134,32 @@ func watchedRun(t testing.TB) *store.Run {
 		}
 	}
 	return run
+}
+
+// TestProfilesAreBounded: once the names of profiles take too much, further profiles are
+// left out, and it is said which.
+func TestProfilesAreBounded(t *testing.T) {
+	run := watchedRun(t)
+	whole := limit.RunProfiles
+	t.Cleanup(func() { limit.RunProfiles = whole })
+	limit.RunProfiles.Bytes = 10_000
+	for seq := range run.Manifest().Trials {
+		p := profile.Profile{Stacks: [][]string{{fmt.Sprint(seq, strings.Repeat("a", 1000))}}, Waits: []profile.Wait{{Kind: profile.Mutex, Count: 1}}}
+		if err := run.KeepProfile(seq, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, unread, err := lab.Profiles(run)
+	if err != nil || len(all) == 0 || len(unread) == 0 || !strings.Contains(unread[0], "more than 10000 bytes") {
+		t.Errorf("%d sums, %q, %v", len(all), unread, err)
+	}
+	held := int64(0)
+	for _, sum := range all {
+		held += sum.Bytes()
+	}
+	if held < 10_000 || held > 15_000 {
+		t.Errorf("%d bytes are kept", held)
+	}
 }
 
 // FuzzForeignRun is a run's directory from anybody: whatever its manifest and its

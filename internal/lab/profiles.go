@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -46,7 +47,7 @@ func Profiles(run *store.Run) (all map[string]*profile.Sum, unread []string, err
 	if len(run.Manifest().Study.Probes) == 0 {
 		return all, nil, nil
 	}
-	items := 0
+	items, held := 0, int64(0)
 	for r, err := range run.Records() {
 		if err != nil {
 			return nil, nil, err
@@ -56,10 +57,10 @@ func Profiles(run *store.Run) (all map[string]*profile.Sum, unread []string, err
 		}
 		p, ok, err := run.Profile(r.Seq)
 		if sum := all[r.Cell]; ok && err == nil && sum != nil && sum.Profile().Way != p.Way {
-			err = fmt.Errorf("it was measured in another way than the profiles before it (%q, and those %q)", p.Way, sum.Profile().Way)
+			err = fmt.Errorf("it was measured in another way than the profiles before it (%.100q, and those %.100q)", p.Way, sum.Profile().Way)
 		}
 		if ok && err == nil {
-			err = limit.RunProfiles.CheckItems(items + 1)
+			err = cmp.Or(limit.RunProfiles.CheckItems(items+1), limit.RunProfiles.CheckBytes(held+1))
 		}
 		switch {
 		case err != nil:
@@ -70,9 +71,9 @@ func Profiles(run *store.Run) (all map[string]*profile.Sum, unread []string, err
 				sum = profile.NewSum()
 				all[r.Cell] = sum
 			}
-			items -= sum.Items()
+			items, held = items-sum.Items(), held-sum.Bytes()
 			sum.Add(p)
-			items += sum.Items()
+			items, held = items+sum.Items(), held+sum.Bytes()
 		}
 	}
 	return all, unread, nil

@@ -76,10 +76,10 @@ var (
 	// probe keeps 8,192. RunProfile is the profile of one trial as it is kept: JSON, read an
 	// entry at a time. Items counts its stacks, and its samples. RunProfiles are those of
 	// all trials as a report adds them up; Items counts stacks and samples, and eight for
-	// each wait.
+	// each wait. Bytes are those of stacks and names.
 	ProfileWaits = Limit{Input: "profile's list of waits", Items: 100_000}
 	RunProfile   = Limit{Input: "kept profile", Bytes: 128 * mib, Items: 250_000, Depth: 2048, Alloc: 1024 * mib}
-	RunProfiles  = Limit{Input: "sum of a run's profiles", Items: 2_000_000}
+	RunProfiles  = Limit{Input: "sum of a run's profiles", Bytes: 512 * mib, Items: 2_000_000}
 	// History is what runs found over time; Items counts lines.
 	History = Limit{Input: "history", Bytes: 256 * mib, Items: 500_000}
 	// FleetPlan is what a fleet is to do, FleetJobs what happened to its jobs; Items counts

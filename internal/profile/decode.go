@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tarelab/tare/internal/limit"
 )
@@ -120,6 +121,11 @@ func (d *decoder) field(name string) error {
 }
 
 func (d *decoder) stack(frames []string) error {
+	for i, f := range frames {
+		if len(f) > LongestName {
+			frames[i] = strings.Clone(cut(f))
+		}
+	}
 	d.frames += len(frames)
 	if d.frames > framesOfStack*limit.RunProfile.Items {
 		return fmt.Errorf("its stacks have more than %d frames", framesOfStack*limit.RunProfile.Items)

@@ -43,6 +43,27 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestLongNames: the name of a function is cut, between two characters, and a sum counts
+// what it keeps of stacks and names: each once.
+func TestLongNames(t *testing.T) {
+	const text = `{"samples":[{"stack":0,"user":1,"comm":"c"}],"stacks":[["f"],["%s"]]}`
+	p, err := Decode(strings.NewReader(strings.Replace(text, "%s", "a"+strings.Repeat("é", LongestName), 1)))
+	if err != nil || len(p.Stacks) != 2 || p.Stacks[0][0] != "f" || p.Stacks[1][0] != "a"+strings.Repeat("é", LongestName/2-1) {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	s := NewSum()
+	s.Add(p)
+	once := s.Bytes()
+	if s.Add(p); once < 2*LongestName || once > 3*LongestName || s.Bytes() != once {
+		t.Errorf("%d bytes, then %d", once, s.Bytes())
+	}
+	p.Notes = []string{strings.Repeat("n", 1000)}
+	p.Samples[0].Comm = strings.Repeat("c", 1000)
+	if s.Add(p); s.Bytes() < once+2000 {
+		t.Errorf("%d bytes, with a long note and a thread's long name %d", once, s.Bytes())
+	}
+}
+
 // repeat is a text that is read again and again.
 type repeat struct {
 	text string

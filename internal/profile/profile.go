@@ -7,6 +7,7 @@ package profile
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -120,6 +121,13 @@ type Sample struct {
 // LongestName is what the name of a function has at most, in bytes: a longer one is cut.
 const LongestName = 1 << 10
 
+func cut(name string) string {
+	if len(name) <= LongestName {
+		return name
+	}
+	return strings.ToValidUTF8(name[:LongestName], "")
+}
+
 // Profile is what one probe saw in one trial.
 type Profile struct {
 	Elapsed time.Duration     `json:"elapsed"` // how long the probe was armed
@@ -175,17 +183,21 @@ func (s *Sum) Add(p Profile) {
 	m.Source, m.Unit, m.Way = p.Source, p.Unit, p.Way // an imported one is alone in its cell
 	m.Cost += p.Cost
 	for what, n := range p.Lost {
-		m.Lost[what] += n
+		m.Lost[s.stacks.name(what)] += n
 	}
-	m.Notes = append(m.Notes, p.Notes...)
+	for _, note := range p.Notes {
+		m.Notes = append(m.Notes, s.stacks.name(note))
+	}
 	slices.Sort(m.Notes)
 	m.Notes = slices.Compact(m.Notes)
 	names := p.names()
 	for i, w := range p.Waits {
-		w.Name, w.Inferred = names[i].lock, names[i].inferred
+		w.Name, w.Inferred = s.stacks.name(names[i].lock), names[i].inferred
+		w.Kind, w.Mode, w.Symbol = Kind(s.stacks.name(string(w.Kind))), s.stacks.name(w.Mode), s.stacks.name(w.Symbol)
 		m.addWait(s.waits, w, s.stacks.of(p, w.Stack))
 	}
 	for _, one := range p.Samples {
+		one.State, one.Comm = State(s.stacks.name(string(one.State))), s.stacks.name(one.Comm)
 		one.Stack, one.User = s.stacks.of(p, one.Stack), s.stacks.of(p, one.User)
 		m.addSample(s.samples, one)
 	}
@@ -199,6 +211,10 @@ func (s *Sum) Profile() Profile { return s.p }
 
 // Items is what the sum counts against limit.RunProfiles.
 func (s *Sum) Items() int { return len(s.p.Stacks) + len(s.p.Samples) + itemsOfWait*len(s.p.Waits) }
+
+// Bytes is what the stacks and the names of the sum take, which counts against
+// limit.RunProfiles, too.
+func (s *Sum) Bytes() int64 { return s.stacks.bytes }
 
 // itemsOfWait is for how many stacks or samples the memory of one wait would do.
 const itemsOfWait = 8
@@ -234,26 +250,48 @@ func (p *Profile) addSample(seen map[Sample]int, s Sample) {
 	p.Samples[at].Total += s.Total
 }
 
-// interner keeps each stack once.
+// interner keeps each stack once, and each name.
 type interner struct {
 	at     map[string]int
 	stacks *[][]string
+	names  map[string]string
+	bytes  int64 // that it keeps
 }
 
-func newInterner(stacks *[][]string) interner { return interner{map[string]int{}, stacks} }
+func newInterner(stacks *[][]string) interner {
+	return interner{at: map[string]int{}, stacks: stacks, names: map[string]string{}}
+}
+
+// stringHeader is what a string takes besides its text.
+const stringHeader = 16
+
+// name is a copy of a name, which may be part of a long line; the same one each time.
+func (i *interner) name(name string) string {
+	kept, known := i.names[name]
+	if !known {
+		kept = strings.Clone(name)
+		i.names[kept] = kept
+		i.bytes += int64(len(kept) + 2*stringHeader)
+	}
+	return kept
+}
 
 // of is the index of another profile's stack; -1 stays -1.
-func (i interner) of(p Profile, stack int) int {
+func (i *interner) of(p Profile, stack int) int {
 	if stack < 0 || stack >= len(p.Stacks) {
 		return -1
 	}
-	frames := p.Stacks[stack]
-	key := joined(frames)
+	key := joined(p.Stacks[stack])
 	at, known := i.at[key]
 	if !known {
+		frames := make([]string, len(p.Stacks[stack]))
+		for n, f := range p.Stacks[stack] {
+			frames[n] = i.name(f)
+		}
 		at = len(*i.stacks)
 		i.at[key] = at
 		*i.stacks = append(*i.stacks, frames)
+		i.bytes += int64(len(key) + stringHeader*len(frames))
 	}
 	return at
 }
