@@ -72,6 +72,8 @@ var (
 	// stacks, Depth the frames of one. A minute of a machine with a
 	// hundred CPUs has some GiB of text and some ten thousand stacks.
 	Profile = Limit{Input: "profile", Bytes: 16 << 30, Items: 250_000, Depth: 2048, Alloc: 2048 * mib}
+	// ProfileNames are the stacks of an imported profile, and the names in it.
+	ProfileNames = Limit{Input: "profile's list of stacks and names", Bytes: 512 * mib}
 	// ProfileWaits are the waits of one profile, imported or kept, which take a KiB each; a
 	// probe keeps 8,192. RunProfile is the profile of one trial as it is kept: JSON, read an
 	// entry at a time. Items counts its stacks, and its samples. RunProfiles are those of
@@ -124,7 +126,7 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageJSON, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
-		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
+		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileNames, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
 		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, PayloadJSON, Console, PeerMessage, PeerEnds, SessionProof,
 	}
 }

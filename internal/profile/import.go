@@ -31,7 +31,8 @@ const longestLine = 1 << 20
 
 // Import reads a profile that another program took, maybe on another machine: the text
 // that perf script prints, or folded stacks, outermost frame first, with a number.
-// limit.Profile bounds it. The error is ErrNoProfile, a *limit.Error or the reader's.
+// limit.Profile and limit.ProfileNames bound it. The error is ErrNoProfile, a *limit.Error
+// or the reader's.
 //
 // The samples of one event count, that of the name, or that with the most samples where
 // the name is "". Samples of a clock count as time, others as what they are of (Unit).
@@ -200,7 +201,7 @@ func (i *importer) script(line string) error {
 		return err
 	}
 	i.open, i.kernel, i.user = true, nil, nil
-	i.at = header{comm: m[1], pid: number(m[2]), event: eventName(m[6]), rest: m[7]}
+	i.at = header{comm: i.name(m[1]), pid: number(m[2]), event: i.name(eventName(m[6])), rest: m[7]}
 	i.at.tid = i.at.pid
 	if m[3] != "" {
 		i.at.tid = number(m[3])
@@ -248,7 +249,7 @@ func (i *importer) frame(address, text string) {
 	if at := strings.LastIndex(name, "+0x"); at > 0 {
 		name = name[:at]
 	}
-	name = strings.TrimSpace(name)
+	name = i.name(strings.TrimSpace(name))
 	if isKernel(file, address) {
 		i.kernel = append(i.kernel, name)
 	} else {
@@ -324,6 +325,9 @@ func (i *importer) isKernelThread() bool {
 	return len(i.user) == 0 && len(i.kernel) > 0 && strings.HasPrefix(i.kernel[len(i.kernel)-1], "ret_from_fork")
 }
 
+// name is a copy of a name in a line, which may be long.
+func (i *importer) name(name string) string { return i.stacks.name(cut(name)) }
+
 func (i *importer) keep(frames []string) int {
 	if len(frames) == 0 {
 		return -1
@@ -342,7 +346,6 @@ func (i *importer) event(name string) *importedEvent {
 
 func (i *importer) add(e *importedEvent, s Sample) {
 	e.count += s.Count
-	s.Comm = strings.Clone(s.Comm) // a part of a line, which may be long
 	p := Profile{Samples: e.samples}
 	p.addSample(e.at, s)
 	i.sums += len(p.Samples) - len(e.samples)
@@ -351,7 +354,7 @@ func (i *importer) add(e *importedEvent, s Sample) {
 
 // bounded says what is held too much of.
 func (i *importer) bounded() error {
-	return errors.Join(limit.ProfileWaits.CheckItems(len(i.waits.Waits)),
+	return errors.Join(limit.ProfileWaits.CheckItems(len(i.waits.Waits)), limit.ProfileNames.CheckBytes(i.stacks.bytes),
 		limit.Profile.CheckItems(max(len(*i.stacks.stacks), len(i.waiting), len(i.off), len(i.events), i.sums)))
 }
 
@@ -448,12 +451,12 @@ func (i *importer) folded(line string) error {
 		s.Count = uint64(weight)
 	}
 	if len(frames) > 0 {
-		s.Comm, frames = frames[0], frames[1:]
+		s.Comm, frames = i.name(frames[0]), frames[1:]
 	}
 	s.Total = time.Duration(weight * unit)
 	stack := make([]string, len(frames))
 	for at, frame := range frames {
-		stack[len(frames)-1-at] = strings.TrimSuffix(strings.TrimSuffix(frame, "_[k]"), "_[i]")
+		stack[len(frames)-1-at] = cut(strings.TrimSuffix(strings.TrimSuffix(frame, "_[k]"), "_[i]"))
 	}
 	s.Stack = i.keep(stack)
 	i.add(i.event(event), s)

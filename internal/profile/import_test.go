@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +215,46 @@ func TestImportRefuses(t *testing.T) {
 	if !IsPerfData([]byte("PERFILE2 and more")) || IsPerfData([]byte("PERF")) {
 		t.Error("perf.data is not told by its beginning")
 	}
+}
+
+// TestImportKeepsNoLines: of a long name the beginning is kept, without the line that it
+// stood in, and too many names are refused.
+func TestImportKeepsNoLines(t *testing.T) {
+	const lines, length = 24, 128 << 10
+	pad := strings.Repeat("a", length)
+	for what, line := range map[string]string{
+		"long names":     "sh;%[1]d%[2]s 1\n",
+		"short names":    "sh;%[1]d;%[2]s 1\n",
+		"threads":        "%[1]d%[2]s 1\n",
+		"perf's frames":  "sh 9 [000] 3.0: 1 cpu-clock:\n\t 401000 %[1]d%[2]s (/bin/sh)\n\n",
+		"perf's threads": "%[1]d%[2]s 9 [000] 3.0: 1 cpu-clock:\n\t 401000 main (/bin/sh)\n\n",
+	} {
+		var text strings.Builder
+		for n := range lines {
+			fmt.Fprintf(&text, line, n, pad)
+		}
+		before := live()
+		p, err := Import(strings.NewReader(text.String()), "")
+		if kept := live() - before; err != nil || len(p.Samples) != lines || kept > lines*length/4 {
+			t.Errorf("%s: %d samples, %d bytes are kept, %v", what, len(p.Samples), kept, err)
+		}
+		runtime.KeepAlive(&text)
+		runtime.KeepAlive(p)
+	}
+	whole := limit.ProfileNames
+	t.Cleanup(func() { limit.ProfileNames = whole })
+	limit.ProfileNames.Bytes = 2000
+	if _, err := Import(strings.NewReader("sh;"+pad+" 1\n"), ""); !errors.As(err, new(*limit.Error)) {
+		t.Errorf("too many names: %v", err)
+	}
+}
+
+// live is how many bytes of the heap are in use.
+func live() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func FuzzImport(f *testing.F) {
