@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"debug/gosym"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -194,7 +193,7 @@ type functions struct {
 	name    string // of the file; "" for none that is known
 	loads   []elf.ProgHeader
 	symbols []fileSymbol
-	table   *gosym.Table // of a Go program, which has it when stripped, too
+	table   goTable // of a Go program, which has it when stripped, too
 }
 
 // fileSymbol is where a function lies in its file.
@@ -246,7 +245,7 @@ func functionsOf(file *os.File, name string) *functions {
 	slices.SortStableFunc(f.symbols, func(a, b fileSymbol) int { return cmp.Compare(a.value, b.value) })
 	if lines, text := e.Section(".gopclntab"), e.Section(".text"); lines != nil && text != nil && len(f.symbols) == 0 {
 		if data, err := lines.Data(); err == nil {
-			f.table, _ = gosym.NewTable(nil, gosym.NewLineTable(data, text.Addr)) // nil where it cannot
+			f.table = readGoTable(data, e.ByteOrder, text.Addr)
 		}
 	}
 	return f
@@ -305,10 +304,8 @@ func (f *functions) at(offset uint64) string {
 		name, _, _ := bytes.Cut(names[:min(len(names), profile.LongestName)], []byte{0})
 		return string(name)
 	}
-	if f.table != nil {
-		if fn := f.table.PCToFunc(address); fn != nil {
-			return fn.Name
-		}
+	if name := f.table.function(address); name != "" {
+		return name
 	}
 	return "in " + f.name
 }
