@@ -65,7 +65,7 @@ func set(st study.Study, one string) (study.Study, error) {
 	case factor == "kernels":
 		st.Kernels, st.Control = levels, ""
 	case slices.Contains(study.EnvironmentKeys(), factor):
-		st.Environments, err = withKey(st.Environments, factor, levels)
+		st, err = withKey(st, factor, levels)
 	case len(has) == 0:
 		return st, fmt.Errorf("--set %s: no workload of study %s has a parameter %s; environments have the keys %s%s", one, st.ID, factor, strings.Join(study.EnvironmentKeys(), ", "), study.Meant(factor, factorsOf(st)))
 	default:
@@ -128,7 +128,7 @@ func withParam(st study.Study, has []int, name string, levels []string) (study.S
 			}
 		}
 	case ofEnvironments || len(levels) > 1:
-		st.Environments = crossed(baseLevels(st.Environments, name), levels, func(l study.Environment, level string) study.Environment {
+		st = crossed(st, baseLevels(st.Environments, name), levels, func(l study.Environment, level string) study.Environment {
 			l.Params = withEntry(l.Params, name, level)
 			return named(l, level+"-"+name)
 		})
@@ -230,14 +230,31 @@ func withoutParams(l study.Environment) study.Environment {
 	return l
 }
 
-// crossed is each environment at each level.
-func crossed(bases []study.Environment, levels []string, at func(study.Environment, string) study.Environment) (all []study.Environment) {
+// crossed is a study with each environment at each level. Workloads that are measured in
+// some environments alone are measured in what came of them.
+func crossed(st study.Study, bases []study.Environment, levels []string, at func(study.Environment, string) study.Environment) study.Study {
+	st.Environments = nil
+	became := map[string][]string{}
 	for _, b := range bases {
 		for _, level := range levels {
-			all = append(all, at(b, level))
+			one := at(b, level)
+			st.Environments = append(st.Environments, one)
+			became[b.Name] = append(became[b.Name], one.Name)
 		}
 	}
-	return all
+	st.Workloads = slices.Clone(st.Workloads)
+	for i, w := range st.Workloads {
+		var in []string
+		for _, name := range w.Environments {
+			if now := became[name]; now != nil {
+				in = append(in, now...)
+			} else {
+				in = append(in, name) // an optional one, or one that a check will refuse
+			}
+		}
+		st.Workloads[i].Environments = in
+	}
+	return st
 }
 
 // named is an environment with a level in its name.
@@ -251,12 +268,13 @@ func named(l study.Environment, level string) study.Environment {
 
 // withKey gives a key of every environment its levels. With one level, environments
 // keep their names.
-func withKey(bases []study.Environment, key string, levels []string) ([]study.Environment, error) {
+func withKey(st study.Study, key string, levels []string) (study.Study, error) {
+	bases := st.Environments
 	if len(bases) == 0 {
 		bases = []study.Environment{{}}
 	}
 	var failed error
-	all := crossed(bases, levels, func(l study.Environment, level string) study.Environment {
+	st = crossed(st, bases, levels, func(l study.Environment, level string) study.Environment {
 		changed, err := l.With(key, level)
 		failed = errors.Join(failed, err)
 		if len(levels) > 1 || l.Name == "" {
@@ -264,7 +282,7 @@ func withKey(bases []study.Environment, key string, levels []string) ([]study.En
 		}
 		return changed
 	})
-	return all, failed
+	return st, failed
 }
 
 func withEntry(params map[string]string, name, value string) map[string]string {
