@@ -36,9 +36,11 @@ type column struct {
 	work    work          // what its slices prove of the work
 }
 
-// series is one metric of one cell.
+// series is one metric of one cell. It takes no memory for the trials that lack the
+// metric: foreign records may name thousands that one trial has.
 type series struct {
-	values []float64 // as column.blocks, NaN where a trial lacked it; may end earlier
+	values []float64
+	rows   []int32   // of values in column.blocks; nil while every trial up to the last value has one
 	copies []float64 // every copy's value, only where a trial ran several; arrival order
 }
 
@@ -55,17 +57,16 @@ func NewData(cells []study.Cell, trials int) *Data {
 // Add takes one record. It copies what it keeps (except the failure).
 func (d *Data) Add(r *sample.Record) {
 	t := d.Trial([]byte(r.Cell), r.Block)
+	if r.Failure != nil {
+		t.Fail(r.Failure) // first: there are no values to take back
+	}
 	for name, values := range r.Values {
 		t.Value([]byte(name), values...)
 	}
 	for _, w := range r.Warnings {
 		t.Warn(w)
 	}
-	if r.Failure != nil {
-		t.Fail(r.Failure)
-		return
-	}
-	if r.Slices != nil {
+	if r.Failure == nil && r.Slices != nil {
 		t.column.addSlices(r.Block, r.Slices)
 	}
 }
@@ -142,11 +143,13 @@ func (t *Trial) store(metric []byte, mean float64, copies []float64) {
 	}
 	s := c.metrics[string(metric)]
 	if s == nil {
-		s = &series{values: make([]float64, 0, t.data.hint)}
+		s = &series{}
+		if len(c.metrics) < mostRoom {
+			s.values = make([]float64, 0, t.data.hint)
+		}
 		c.metrics[string(metric)] = s
 	}
-	s.pad(len(c.blocks) - 1)
-	s.values = append(s.values[:len(c.blocks)-1], mean)
+	s.put(len(c.blocks)-1, mean)
 	if len(copies) > 1 {
 		s.copies = appendFinite(s.copies, copies)
 	}
@@ -176,14 +179,34 @@ func (t *Trial) Fail(f *sample.Failure) {
 	last := len(c.blocks) - 1
 	c.blocks = c.blocks[:last]
 	for _, s := range c.metrics {
-		s.values = s.values[:min(len(s.values), last)]
+		s.cut(last)
 	}
 }
 
-// pad fills a series up to n values with NaN, for the trials that lacked it.
-func (s *series) pad(n int) {
-	for len(s.values) < n {
-		s.values = append(s.values, math.NaN())
+// mostRoom is how many metrics of a cell get room for the whole plan at once; others
+// grow with their values.
+const mostRoom = 128
+
+// put stores the value of the last row, again where it has one.
+func (s *series) put(row int, value float64) {
+	s.cut(row)
+	if s.rows == nil && len(s.values) < row { // a trial lacked it
+		s.rows = make([]int32, len(s.values), len(s.values)+1)
+		for i := range s.rows {
+			s.rows[i] = int32(i)
+		}
+	}
+	if s.rows != nil {
+		s.rows = append(s.rows, int32(row))
+	}
+	s.values = append(s.values, value)
+}
+
+// cut takes back the value of the last row.
+func (s *series) cut(row int) {
+	last := len(s.values) - 1
+	if s.rows == nil && last == row || s.rows != nil && last >= 0 && int(s.rows[last]) == row {
+		s.values, s.rows = s.values[:last], s.rows[:min(last, len(s.rows))]
 	}
 }
 
@@ -270,24 +293,29 @@ func (c *column) series(metric string) Series {
 	return b
 }
 
-// arrived is a metric of a cell as it came: one value for each trial, NaN for none.
+// arrived is a metric of a cell as it came: one value for each trial that has it.
 func (c *column) arrived(metric string) Series {
 	if c == nil || c.metrics[metric] == nil {
 		return Series{}
 	}
-	values := c.metrics[metric].values
-	return Series{c.blocks[:len(values)], values}
+	s := c.metrics[metric]
+	if s.rows == nil {
+		return Series{c.blocks[:len(s.values)], s.values}
+	}
+	blocks := make([]int32, len(s.rows))
+	for i, row := range s.rows {
+		blocks[i] = c.blocks[row]
+	}
+	return Series{blocks, s.values}
 }
 
 // each is a metric's value of every trial that has one, in order of arrival.
-func (c *column) each(metric string) []float64 {
-	return slices.DeleteFunc(slices.Clone(c.arrived(metric).values), math.IsNaN)
-}
+func (c *column) each(metric string) []float64 { return slices.Clone(c.arrived(metric).values) }
 
 // regular reports whether a series has one value for each of its blocks, ascending.
 func (b Series) regular() bool {
-	for i, v := range b.values {
-		if math.IsNaN(v) || i > 0 && b.blocks[i] <= b.blocks[i-1] {
+	for i := range b.values {
+		if i > 0 && b.blocks[i] <= b.blocks[i-1] {
 			return false
 		}
 	}
@@ -295,11 +323,9 @@ func (b Series) regular() bool {
 }
 
 func (b Series) tidy() Series {
-	order := make([]int, 0, len(b.values))
-	for i, v := range b.values {
-		if !math.IsNaN(v) {
-			order = append(order, i)
-		}
+	order := make([]int, len(b.values))
+	for i := range order {
+		order[i] = i
 	}
 	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
 	out := Series{make([]int32, 0, len(order)), make([]float64, 0, len(order))}

@@ -1,11 +1,13 @@
 package analysis
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -53,13 +55,47 @@ func TestFailureKeepsNoValue(t *testing.T) {
 	before := d.Trial([]byte("c"), 2)
 	before.Fail(&sample.Failure{Message: "second"})
 	before.Value([]byte("wall"), 3)
-	d.Add(record(3, map[string][]float64{"wall": {4}}))
+	d.Add(record(3, map[string][]float64{"wall": {4}, "late": {5}}))
+	rare := d.Trial([]byte("c"), 4)
+	rare.Value([]byte("late"), 6)
+	rare.Fail(first)
+	d.Add(record(5, map[string][]float64{"late": {7}}))
 	c := d.cells["c"]
+	if got := c.series("late"); !slices.Equal(got.values, []float64{5, 7}) || !slices.Equal(got.blocks, []int32{3, 5}) {
+		t.Errorf("%+v, want blocks 3 and 5", got)
+	}
 	if got := c.series("wall"); !slices.Equal(got.values, []float64{1, 4}) || !slices.Equal(got.blocks, []int32{0, 3}) {
 		t.Errorf("%+v, want blocks 0 and 3", got)
 	}
-	if c.failed != 2 || c.failure != first || d.failures != 2 {
+	if c.failed != 3 || c.failure != first || d.failures != 3 {
 		t.Errorf("%d failures, first %+v", c.failed, c.failure)
+	}
+}
+
+// A metric takes memory for the trials that have it: a foreign run may name thousands in
+// one or two trials of very many.
+func TestRareMetricsTakeLittle(t *testing.T) {
+	const trials = 20_000
+	rare := map[string][]float64{"wall": {1}}
+	for i := range 1000 {
+		rare[fmt.Sprint("m", i)] = []float64{1}
+	}
+	d := NewData(nil, trials)
+	if over := (limit.Limit{Input: "data of rare metrics", Alloc: 64 << 20}).CheckAlloc(func() {
+		for i := range trials {
+			values := map[string][]float64{"wall": {1}}
+			if i == 0 || i == trials-1 {
+				values = rare
+			}
+			d.Add(record(i, values))
+		}
+	}); over != nil {
+		t.Error(over)
+	}
+	for name := range rare {
+		if got := d.cells["c"].series(name); name != "wall" && !slices.Equal(got.blocks, []int32{0, trials - 1}) {
+			t.Fatalf("%s has the blocks %v", name, got.blocks)
+		}
 	}
 }
 

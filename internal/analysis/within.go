@@ -131,7 +131,7 @@ func (c *column) logsOf(metric string) map[int32][]float64 {
 		switch block := trials.blocks[i]; {
 		case v <= 0:
 			return nil
-		case v > 0 && len(all[block]) < study.MaxRuns: // not NaN
+		case len(all[block]) < study.MaxRuns:
 			all[block] = append(all[block], math.Log(v))
 		}
 	}
