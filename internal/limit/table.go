@@ -91,6 +91,10 @@ var (
 	// RunSide is a log, a profile or a series of a run, unpacked: a few KiB of gzip can
 	// hold a GiB.
 	RunSide = Limit{Input: "log, profile or series of a run", Bytes: 128 * mib}
+	// RunSeries is a series once it is read; Items counts readings of containers. One of
+	// tare watch takes some 200 bytes of RunSide. RunWatched are its different containers.
+	RunSeries  = Limit{Input: "series of a run", Items: 1 << 20}
+	RunWatched = Limit{Input: "list of a run's watched containers", Items: 20_000}
 	// EngineAnswer is one answer of a cluster's API server, of at most 500 objects; Items
 	// counts the objects of all answers to one question. JobPatch is a change to its jobs.
 	EngineAnswer = Limit{Input: "answer of the API server", Bytes: 256 * mib, Items: 500_000, Alloc: 2048 * mib}
@@ -126,7 +130,7 @@ func All() []Limit {
 	return []Limit{
 		ImageDocument, ImageJSON, ImageArchive, ImagePath, ImagePaths, ImageLayers, PackageControl, Accounts, Program, CLibrary, OwnProgram, Symbols,
 		Study, Need, Kconfig, ModuleInfo, SSHKeys, BootLog,
-		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileNames, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, EngineAnswer, JobPatch,
+		RunManifest, RunRecord, RunEnd, RunName, RunArchive, Profile, ProfileNames, ProfileWaits, RunProfile, RunProfiles, History, FleetPlan, FleetJobs, RunSide, RunSeries, RunWatched, EngineAnswer, JobPatch,
 		DaemonAnswer, DaemonError, MonitorLine, AgentFrame, ErrandText, GuestCode, PayloadJSON, Console, PeerMessage, PeerEnds, SessionProof,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -87,6 +88,7 @@ type Load struct {
 func ParseLoad(stdout []byte) (Load, error) {
 	l := Load{Series: map[string][]LoadPoint{}}
 	ids := map[string]string{}
+	readings := 0
 	for line := range strings.Lines(string(stdout)) {
 		line = strings.TrimSuffix(line, "\n")
 		words := strings.Fields(line)
@@ -98,8 +100,12 @@ func ParseLoad(stdout []byte) (Load, error) {
 			}
 			for name, id := range ids {
 				if strings.HasSuffix(p.ID, id) {
+					readings++
 					l.Series[name] = append(l.Series[name], p)
 				}
+			}
+			if err := limit.RunSeries.CheckItems(readings); err != nil {
+				return l, err
 			}
 		case len(words) == 3 && words[0] == "container" && slices.Contains(sample.LoadContainers, words[1]):
 			ids[words[1]] = words[2]

@@ -1,12 +1,14 @@
 package workload
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/sample"
 )
 
@@ -79,6 +81,14 @@ func TestHoldLoads(t *testing.T) {
 	}
 	if _, err := Resolve("hold", map[string]string{"load": "3MiB"}, nil); err == nil || !strings.Contains(err.Error(), "no power of two") {
 		t.Error(err)
+	}
+}
+
+// A few KiB of gzip can hold readings by the million, each of all three containers.
+func TestLoadReadingsAreBounded(t *testing.T) {
+	text := "container package a\ncontainer agent a\ncontainer late a\n" + strings.Repeat(`{"id":"a"}`+"\n", limit.RunSeries.Items/3+1)
+	if _, err := ParseLoad([]byte(text)); !errors.As(err, new(*limit.Error)) {
+		t.Errorf("%v", err)
 	}
 }
 

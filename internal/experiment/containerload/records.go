@@ -3,9 +3,11 @@ package containerload
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/probe/containers"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/study"
@@ -38,6 +40,11 @@ func trialsOf(run experiment.Run) ([]trial, error) {
 		if err != nil {
 			return nil, fmt.Errorf("readings of trial %d (%s): %w", r.Seq, r.Cell, err)
 		}
+		if n := len(by[c.Target]); n > 0 { // curves are of the last trial alone
+			for i := range by[c.Target][n-1].Containers {
+				by[c.Target][n-1].Containers[i].Points = nil
+			}
+		}
 		by[c.Target] = append(by[c.Target], t)
 	}
 	var trials []trial
@@ -56,14 +63,17 @@ func trialOf(run experiment.Run, seq int, target string) (trial, error) {
 		return t, err
 	}
 	l, err := workload.ParseLoad(text)
-	for _, name := range sample.LoadContainers {
-		w := watched{ID: name, Name: name}
-		for _, p := range l.Series[name] {
-			w.Points = append(w.Points, usage{At: p.At, CPU: p.CPU, Memory: p.Memory, Load: p.Runnable, Read: p.Read, Written: p.Written, Received: p.Received, Sent: p.Sent})
-		}
-		t.Containers = append(t.Containers, w)
+	if err != nil {
+		return t, err
 	}
-	return t, err
+	for _, name := range sample.LoadContainers {
+		points := make([]usage, len(l.Series[name]))
+		for i, p := range l.Series[name] {
+			points[i] = usage{At: p.At, CPU: p.CPU, Memory: p.Memory, Load: p.Runnable, Read: p.Read, Written: p.Written, Received: p.Received, Sent: p.Sent}
+		}
+		t.Containers = append(t.Containers, reduced(name, name, points))
+	}
+	return t, nil
 }
 
 // recorded are the containers of a run that tare watch recorded.
@@ -72,24 +82,28 @@ func recorded(run experiment.Run) ([]watched, error) {
 	if err != nil {
 		return nil, err
 	}
-	var order []string
-	by := map[string]*watched{}
+	var order []containers.Point // the first of each
+	by := map[string][]usage{}
+	readings := 0
 	text = text[:bytes.LastIndexByte(text, '\n')+1] // the rest is a reading that was cut off
 	for line := range bytes.Lines(text) {
 		var p containers.Point
 		if err := json.Unmarshal(line, &p); err != nil {
 			return nil, fmt.Errorf("a recorded reading: %w", err)
 		}
+		readings++
 		if by[p.ID] == nil {
-			by[p.ID] = &watched{ID: p.ID, Name: p.Name}
-			order = append(order, p.ID)
+			order = append(order, p)
 		}
-		by[p.ID].Points = append(by[p.ID].Points, usage{At: p.At, CPU: p.CPU, Memory: float64(p.Memory), Load: float64(p.Runnable),
+		if err := errors.Join(limit.RunSeries.CheckItems(readings), limit.RunWatched.CheckItems(len(order))); err != nil {
+			return nil, err
+		}
+		by[p.ID] = append(by[p.ID], usage{At: p.At, CPU: p.CPU, Memory: float64(p.Memory), Load: float64(p.Runnable),
 			Read: p.Read, Written: p.Written, Received: p.Received, Sent: p.Sent})
 	}
 	var all []watched
-	for _, id := range order {
-		all = append(all, *by[id])
+	for _, p := range order {
+		all = append(all, reduced(p.ID, p.Name, by[p.ID]))
 	}
 	return all, nil
 }

@@ -32,11 +32,17 @@ type trial struct {
 	Containers []watched
 }
 
-// watched is one container over time.
+// watched is one container over time, without its readings: a trial may have many.
 type watched struct {
-	ID     string // the same in all trials of a target
-	Name   string
-	Points []usage
+	ID         string // the same in all trials of a target
+	Name       string
+	Mean, Peak usage
+	Points     []usage // the curve, see thinned; nil where a later trial's is drawn
+}
+
+// reduced is what is kept of a container's readings.
+func reduced(id, name string, readings []usage) watched {
+	return watched{id, name, summary(readings, stats.Mean), summary(readings, slices.Max[[]float64]), thinned(readings)}
 }
 
 // description are containers over time.
@@ -95,45 +101,43 @@ func describe(trials []trial, d *source) *description {
 	}
 	type key struct{ target, id string }
 	var order []key
-	all, names := map[key][][]usage{}, map[key]string{}
+	all := map[key][]watched{}
 	for _, t := range trials {
 		for _, w := range t.Containers {
 			k := key{t.Target, w.ID}
 			if all[k] == nil {
 				order = append(order, k)
 			}
-			all[k], names[k] = append(all[k], w.Points), w.Name
+			all[k] = append(all[k], w)
 		}
 	}
 	for _, k := range order {
 		of := all[k]
-		c.Curves = append(c.Curves, curve{k.target, k.id, names[k], thinned(of[len(of)-1])})
-		p := peaks{Target: k.target, ID: k.id, Container: names[k], Trials: len(of)}
-		p.Mean = medians(of, stats.Mean)
-		p.Peak = medians(of, slices.Max[[]float64])
-		c.Peaks = append(c.Peaks, p)
+		last := of[len(of)-1]
+		c.Curves = append(c.Curves, curve{k.target, k.id, last.Name, last.Points})
+		var means, most []usage
+		for _, w := range of {
+			means, most = append(means, w.Mean), append(most, w.Peak)
+		}
+		c.Peaks = append(c.Peaks, peaks{k.target, k.id, last.Name, len(of), summary(means, median), summary(most, median)})
 	}
 	c.Curves = c.busiest()
 	return c
 }
 
-// medians are, of each number, the median over the trials of what summary makes of
-// the readings that know it.
-func medians(trials [][]usage, summary func([]float64) float64) usage {
+// summary is, of each number, what of makes of the readings that know it.
+func summary(readings []usage, of func([]float64) float64) usage {
 	var out usage
 	for i, to := range out.numbers() {
-		var each []float64
-		for _, points := range trials {
-			if known := knownOf(points, i); len(known) > 0 {
-				each = append(each, summary(known))
-			}
-		}
-		if *to = -1; len(each) > 0 {
-			*to = stats.Median(stats.Sorted(each))
+		*to = -1
+		if known := knownOf(readings, i); len(known) > 0 {
+			*to = of(known)
 		}
 	}
 	return out
 }
+
+func median(x []float64) float64 { return stats.Median(stats.Sorted(x)) }
 
 // knownOf are the readings of the number i.
 func knownOf(points []usage, i int) []float64 {
@@ -156,12 +160,12 @@ func thinned(points []usage) []usage {
 	stretch := (last - points[0].At) / mostPoints
 	by := map[int][]usage{}
 	for _, p := range points {
-		i := min(int((p.At-points[0].At)/stretch), mostPoints-1)
+		i := max(0, min(int((p.At-points[0].At)/stretch), mostPoints-1)) // times of a foreign run are in any order
 		by[i] = append(by[i], p)
 	}
 	var out []usage
 	for _, i := range slices.Sorted(maps.Keys(by)) {
-		one := medians([][]usage{by[i]}, stats.Mean)
+		one := summary(by[i], stats.Mean)
 		one.At = by[i][0].At
 		out = append(out, one)
 	}

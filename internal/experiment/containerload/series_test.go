@@ -2,8 +2,12 @@ package containerload
 
 import (
 	"math"
+	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/tarelab/tare/internal/experiment"
+	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/published"
 )
 
@@ -32,7 +36,7 @@ func TestSeries(t *testing.T) {
 			}
 			return cpu
 		})
-		trials = append(trials, trial{Target: "host", Containers: []watched{{ID: "a", Name: "package", Points: points}}})
+		trials = append(trials, trial{Target: "host", Containers: []watched{reduced("a", "package", points)}})
 	}
 	c := describe(trials, d)
 	if len(c.Peaks) != 1 || len(c.Curves) != 1 {
@@ -55,10 +59,39 @@ func TestSeries(t *testing.T) {
 func TestSeriesOfMany(t *testing.T) {
 	var w trial
 	for i := range 100 {
-		w.Containers = append(w.Containers, watched{ID: string(rune('0' + i)), Points: readings(5, func(int) float64 { return float64(i) / 100 })})
+		w.Containers = append(w.Containers, reduced(string(rune('0'+i)), "", readings(5, func(int) float64 { return float64(i) / 100 })))
 	}
 	c := describe([]trial{w}, nil)
 	if len(c.Peaks) != 100 || len(c.Curves) != 6 || c.Curves[0].Points[1].CPU != 0.94 || c.Shown != nil {
 		t.Errorf("%d containers, %d curves, the first of %v CPUs", len(c.Peaks), len(c.Curves), c.Curves[0].Points[1].CPU)
+	}
+}
+
+// Of a trial's readings means, peaks and the last trial's curve are kept, whatever the
+// order of their times.
+func TestReadingsAreReduced(t *testing.T) {
+	backwards := readings(5000, func(int) float64 { return 1 })
+	slices.Reverse(backwards)
+	if n := len(reduced("a", "", backwards).Points); n > mostPoints {
+		t.Errorf("a curve has %d points", n)
+	}
+	dirs, err := filepath.Glob("testdata/runs/*-container-load")
+	if err != nil || len(dirs) != 1 {
+		t.Fatal(dirs, err)
+	}
+	run, err := store.Open(dirs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials, err := trialsOf(experiment.Run{Run: run})
+	if err != nil || len(trials) != 2 {
+		t.Fatal(len(trials), err)
+	}
+	for i, of := range trials {
+		for _, c := range of.Containers {
+			if drawn := i == len(trials)-1; (len(c.Points) > 0) != drawn || c.Peak.CPU <= 0 {
+				t.Errorf("trial %d: %s keeps %d points, and the peak %+v", i, c.Name, len(c.Points), c.Peak)
+			}
+		}
 	}
 }
