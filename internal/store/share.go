@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -59,7 +58,7 @@ func (r *Run) share(name string, programs *programNames) error {
 
 // hiding is what a run's texts are shown without.
 type hiding struct {
-	paths    *regexp.Regexp
+	known    knownPaths
 	programs map[string]string // by path, what names the program in place of it
 	// addresses are of machines. names are their host names, which are looked for only in
 	// texts that no program reads: one may be a word such as "kvm".
@@ -78,7 +77,7 @@ type machineWords struct {
 func newHiding(m Manifest, name string, programs *programNames) *hiding {
 	h := &hiding{programs: map[string]string{}, peer: peerOf(m.Command), cells: map[string]string{}, targets: map[string]string{}}
 	targets := targetsOf(m)
-	known := []string{"\x00"} // no path
+	var known []string
 	for _, p := range slices.Concat(lines(targets, programOf), m.Study.Kernels) {
 		if filepath.IsAbs(p) && h.programs[p] == "" {
 			h.programs[p] = programs.of(p)
@@ -90,7 +89,7 @@ func newHiding(m Manifest, name string, programs *programNames) *hiding {
 			known = append(known, p)
 		}
 	}
-	h.paths = pathPattern(known)
+	h.known = knownOf(known)
 	cells := lines(m.Cells, func(c study.Cell) string { return c.ID })
 	h.machines(m, name, strings.Join(cells, " ")+" tare run weigh localhost")
 	for _, c := range cells {
@@ -109,6 +108,9 @@ func (h *hiding) machines(m Manifest, name, common string) {
 		for _, n := range names {
 			if _, err := netip.ParseAddr(n); err == nil {
 				h.addresses = append(h.addresses, machineWords{namePattern(n, ""), shown})
+				continue
+			}
+			if len(n) > maxName { // of no machine, and perhaps too long for a pattern
 				continue
 			}
 			label, _, _ := strings.Cut(n, ".")
@@ -134,14 +136,51 @@ func namePattern(name, domain string) *regexp.Regexp {
 // pathEnds are the characters that end a path in a text, next to blanks.
 const pathEnds = " \t\r\n\"'`,:"
 
-// pathPattern finds paths: those that are known, with what follows, and those that begin
-// as one and end at a character of pathEnds. "runc/systemd" is none. Addresses of the Web
-// are passed over, and those of ssh are of the other machine.
-func pathPattern(known []string) *regexp.Regexp {
-	slices.SortFunc(known, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	return regexp.MustCompile("https?://[^\\s\"'`]*|(ssh://[^\\s\"'`]*)" +
-		`|(^|[^\pL\pN_./~@%*$^})\]-]|\B-[A-Za-z])` +
-		`(?:(` + strings.Join(lines(known, regexp.QuoteMeta), "|") + `)([^` + pathEnds + `]*)|((?:~|\.\.?)?/[^` + pathEnds + `]*))`)
+// pathPattern finds paths, which end at a character of pathEnds. "runc/systemd" is none.
+// Addresses of the Web are passed over, and those of ssh are of the other machine.
+var pathPattern = regexp.MustCompile("https?://[^\\s\"'`]*|(ssh://[^\\s\"'`]*)" +
+	`|(?:^|[^\pL\pN_./~@%*$^})\]-]|\B-[A-Za-z])((?:~|\.\.?)?/[^` + pathEnds + `]*)`)
+
+// knownPaths are paths of a manifest, in ascending order. A foreign one may name thousands,
+// each the beginning of the next: a pattern of them all would be too deep.
+type knownPaths struct {
+	paths  []string
+	within []int // of each path, the longest other that it begins with; -1 for none
+}
+
+func knownOf(paths []string) knownPaths {
+	slices.Sort(paths)
+	k := knownPaths{paths: slices.Compact(paths)}
+	for i, p := range k.paths {
+		before := i - 1
+		for before >= 0 && !strings.HasPrefix(p, k.paths[before]) {
+			before = k.within[before]
+		}
+		k.within = append(k.within, before)
+	}
+	return k
+}
+
+// longest is the longest path that a text begins with, "" for none.
+func (k knownPaths) longest(text string) string {
+	i, found := slices.BinarySearch(k.paths, text)
+	if !found {
+		i-- // all that the text begins with are this one, or it begins with them, too
+	}
+	if i < 0 {
+		return ""
+	}
+	same := 0
+	for p := k.paths[i]; same < min(len(p), len(text)) && p[same] == text[same]; {
+		same++
+	}
+	for i >= 0 && len(k.paths[i]) > same {
+		i = k.within[i]
+	}
+	if i < 0 {
+		return ""
+	}
+	return k.paths[i]
 }
 
 // text is a text without directories and addresses. The same name gives the same words,
@@ -150,20 +189,38 @@ func (h *hiding) text(s string) string {
 	for _, a := range h.addresses {
 		s = a.of.ReplaceAllLiteralString(s, a.shown)
 	}
-	return h.paths.ReplaceAllStringFunc(s, func(found string) string {
-		part := h.paths.FindStringSubmatch(found)
-		ssh, before, known, rest, other := part[1], part[2], part[3], part[4], part[5]
-		program := h.programs[known]
-		switch {
-		case ssh != "":
-			return otherMachine
-		case known+other == "":
-			return found
-		case program != "" && (rest == "" || strings.ContainsAny(rest[:1], "/@~")):
-			return before + program + rest
+	var out strings.Builder
+	for {
+		at := pathPattern.FindStringSubmatchIndex(s)
+		if at == nil {
+			return out.String() + s
 		}
-		return before + lastPart(known+rest+other)
-	})
+		from, to, shown := at[0], at[1], s[at[0]:at[1]] // an address of the Web
+		switch {
+		case at[2] >= 0:
+			shown = otherMachine
+		case at[4] >= 0:
+			from = at[4]
+			shown, to = h.path(s, from)
+		}
+		out.WriteString(s[:from] + shown)
+		s = s[to:] // no path begins here: what comes is a character that ends one
+	}
+}
+
+// path is how the path is shown that begins in a text there, and where it ends: a known
+// one may have characters that end others.
+func (h *hiding) path(s string, from int) (shown string, end int) {
+	known := h.known.longest(s[from:])
+	rest := s[from+len(known):]
+	if i := strings.IndexAny(rest, pathEnds); i >= 0 {
+		rest = rest[:i]
+	}
+	end = from + len(known) + len(rest)
+	if program := h.programs[known]; program != "" && (rest == "" || strings.ContainsAny(rest[:1], "/@~")) {
+		return program + rest, end
+	}
+	return lastPart(s[from:end]), end
 }
 
 // said is text of what people or programs said, which may name machines.
@@ -279,18 +336,23 @@ func (h *hiding) target(shown string) string {
 }
 
 // programNames name programs by the last part of their paths, no two alike.
-type programNames struct{ byPath, byName map[string]string }
+type programNames struct {
+	byPath, byName map[string]string
+	last           map[string]int // by the last part of paths: the number of the last name
+}
 
 func (p *programNames) of(file string) string {
 	if p.byPath == nil {
-		p.byPath, p.byName = map[string]string{}, map[string]string{}
+		p.byPath, p.byName, p.last = map[string]string{}, map[string]string{}, map[string]int{}
 	}
 	if name, ok := p.byPath[file]; ok {
 		return name
 	}
-	name := path.Base(file)
-	for n := 2; p.byName[name] != ""; n++ {
-		name = fmt.Sprintf("%s-%d", path.Base(file), n)
+	base := path.Base(file)
+	name := base
+	for p.byName[name] != "" {
+		p.last[base] = max(2, p.last[base]+1)
+		name = fmt.Sprintf("%s-%d", base, p.last[base])
 	}
 	p.byPath[file], p.byName[name] = name, file
 	return name

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -27,6 +29,7 @@ func TestSharedTexts(t *testing.T) {
 		"--state=/home/alice -o/home/alice/x /var/home/bob/":       "--state=~ -ox ~",
 		`lowerdir=/a/b:/c/d,upperdir="/e/f" ../g/h ~/i/j`:          `lowerdir=b:d,upperdir="f" h j`,
 		"/srv/a b/root/bin/x, /srv/my work/y.yaml":                 "x, y.yaml",
+		"/srv/my work-https://a/b":                                 "my work-https:b",
 		"unix:///run/user/1000/docker.sock":                        "unix:docker.sock",
 		"ssh://alice@node3:22/home/alice/tare said no":             "the other machine said no",
 		"https://example.org/a/b ran /init of runc/systemd, 1/s":   "https://example.org/a/b ran /init of runc/systemd, 1/s",
@@ -41,5 +44,25 @@ func TestSharedTexts(t *testing.T) {
 	}
 	if got := h.target("runc=runc"); got != "runc=/opt/a/runc" {
 		t.Errorf("the target on the disk is %q", got)
+	}
+}
+
+// A foreign manifest may name any number of paths, each the beginning of the next or all
+// with one last part, and a host name of any length.
+func TestSharedTextsOfManyPaths(t *testing.T) {
+	var kernels []string
+	for i := range 1000 {
+		kernels = append(kernels, "/"+strings.Repeat("a", i+1), fmt.Sprintf("/%d/k", i))
+	}
+	m := Manifest{Host: hostinfo.Host{Hostname: strings.Repeat("x", 5<<20)}, Study: study.Study{Kernels: kernels}}
+	h := newHiding(m, "machine 1", &programNames{})
+	for text, want := range map[string]string{
+		kernels[600] + "@x, " + kernels[601]:         h.programs[kernels[600]] + "@x, k-301",
+		kernels[600] + "b/c":                         "c",
+		"/0/k /1/k /999/k/x /9999/k /0/ka /aab /aa~": "k k-2 k-1000/x k ka /aab aa~",
+	} {
+		if got := h.text(text); got != want {
+			t.Errorf("%s\n got %s\nwant %s", text, got, want)
+		}
 	}
 }
