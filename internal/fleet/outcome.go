@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,22 +112,31 @@ func statuses(p Plan, events []Event) []Status {
 	for i := range all {
 		all[i].Event = Event{At: p.Created, Slot: i, Machine: p.Order[i], Attempt: 1}
 	}
-	for _, e := range events {
+	type slotJob struct {
+		slot int
+		job  string
+	}
+	kept := map[slotJob]int{} // the events that submitted them
+	for i, e := range events {
 		if e.Slot < 0 || e.Slot >= len(all) {
 			continue
 		}
-		s := &all[e.Slot]
+		s, job := &all[e.Slot], slotJob{e.Slot, e.Job}
 		if e.What == Removed {
-			s.Kept = slices.DeleteFunc(s.Kept, func(job string) bool { return job == e.Job })
+			delete(kept, job)
 			continue
 		}
-		if e.What == Submitting && !slices.Contains(s.Kept, e.Job) {
-			s.Kept = append(s.Kept, e.Job)
+		if _, ok := kept[job]; !ok && e.What == Submitting {
+			kept[job] = i
 		}
 		if s.Over() && e.Attempt > s.Attempt {
 			s.Earlier = append(s.Earlier, s.Event)
 		}
 		s.Event = e
+	}
+	for _, i := range slices.Sorted(maps.Values(kept)) {
+		s := &all[events[i].Slot]
+		s.Kept = append(s.Kept, events[i].Job)
 	}
 	return all
 }

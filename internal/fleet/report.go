@@ -228,10 +228,17 @@ func (r *Report) group() map[string]string {
 // differ lists the facts that machines do not share.
 func differ(machines []Machine) []Difference {
 	var out []Difference
+	facts := make([]map[string]string, len(machines)) // a foreign machine may have thousands
+	for i, m := range machines {
+		facts[i] = make(map[string]string, len(m.Facts))
+		for _, f := range slices.Backward(m.Facts) { // the first of a name counts, as for fact
+			facts[i][f.Name] = f.Value
+		}
+	}
 	for _, name := range FactNames(machines) {
 		who := map[string][]string{}
-		for _, m := range machines {
-			v := m.fact(name)
+		for i, m := range machines {
+			v := facts[i][name]
 			who[v] = append(who[v], m.Name)
 		}
 		if len(who) < 2 {
