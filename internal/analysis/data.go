@@ -314,8 +314,8 @@ func (c *column) each(metric string) []float64 { return slices.Clone(c.arrived(m
 
 // regular reports whether a series has one value for each of its blocks, ascending.
 func (b Series) regular() bool {
-	for i := range b.values {
-		if i > 0 && b.blocks[i] <= b.blocks[i-1] {
+	for i, v := range b.values {
+		if math.IsNaN(v) || i > 0 && b.blocks[i] <= b.blocks[i-1] {
 			return false
 		}
 	}
@@ -323,9 +323,11 @@ func (b Series) regular() bool {
 }
 
 func (b Series) tidy() Series {
-	order := make([]int, len(b.values))
-	for i := range order {
-		order[i] = i
+	order := make([]int, 0, len(b.values))
+	for i, v := range b.values {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
 	}
 	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
 	out := Series{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
