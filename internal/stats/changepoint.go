@@ -15,7 +15,7 @@ type Step struct {
 // James, J. Am. Stat. Assoc. 109, 2014), which splits the series where the energy
 // distance of both sides is largest, and goes on in the parts while a permutation test
 // rejects at alpha. No part is shorter than smallest values, so that one bad run is no
-// step. The permutations are those of the seed, so many in each test: the smallest p-value
+// step. A test draws the given number of permutations from the seed, so its smallest p-value
 // is 1/(permutations+1).
 func Steps(x []float64, smallest int, alpha float64, permutations int, seed uint64) []Step {
 	rng := Source(seed, "steps")

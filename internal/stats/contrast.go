@@ -205,6 +205,7 @@ func BlocksFor(level float64, twin bool) int {
 type ranking struct {
 	values    []float64 // block by block; in each the target's first
 	sizes     []int     // of the blocks
+	relative  bool      // to the control of their block: ranks are always aligned
 	aligned   bool
 	low, high float64 // shifts beyond which no interval reaches
 	steps     int     // halvings of a search
@@ -215,7 +216,7 @@ type ranking struct {
 }
 
 func newRanking(c Contrast) *ranking {
-	r := &ranking{steps: 40}
+	r := &ranking{steps: 40, relative: c.Control == nil}
 	for i, t := range c.Target {
 		control := 0.0
 		if c.Control != nil {
@@ -319,12 +320,12 @@ func (r *ranking) balance() float64 {
 }
 
 // estimate is the shift at which the target's ranks are in balance, among the values
-// themselves where those of a block are no more alike than others. Of two labels they are
-// always aligned, which makes them signed ranks.
+// themselves where those of a block are no more alike than others. Differences to a control
+// are always aligned, which makes those of two labels signed ranks.
 func (r *ranking) estimate() float64 {
 	r.aligned = true
 	value := r.balance()
-	if r.aligned = !slices.Contains(r.sizes, 3) || r.alike(value); !r.aligned {
+	if r.aligned = r.relative || r.alike(value); !r.aligned {
 		value = r.balance()
 	}
 	return value
