@@ -230,8 +230,8 @@ func withoutParams(l study.Environment) study.Environment {
 	return l
 }
 
-// crossed is a study with each environment at each level. Workloads that are measured in
-// some environments alone are measured in what came of them.
+// crossed is a study with each environment at each level. A workload that names its
+// environments gets the names of the new ones.
 func crossed(st study.Study, bases []study.Environment, levels []string, at func(study.Environment, string) study.Environment) study.Study {
 	st.Environments = nil
 	became := map[string][]string{}

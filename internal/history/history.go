@@ -224,13 +224,13 @@ type Change struct {
 // Worse reports whether the new level is the worse one.
 func (c Change) Worse() bool { return (c.After.Metric.Better == sample.Lower) == (c.Ratio > 1) }
 
-// leastPermutations are those of a test in a small history. In a large one they are so many
-// that one series among all can still be shown to have changed.
+// leastPermutations is how often a series is permuted. A large history takes more: the
+// smallest p-value must stay small enough when it is multiplied by the number of series.
 const leastPermutations = 4999
 
-// Changes are those of all series, in their order. A first step of each series that is long
-// enough to have one is held against those of the others (Holm); a further step was looked
-// for after it, and has to hold by itself (Bonferroni).
+// Changes are those of all series, in their order. Series that are too short for a step do
+// not count. The p-value of each series' strongest step is adjusted for the number of series
+// by Holm, and that of its other steps by Bonferroni.
 func Changes(all []Series) []Change {
 	all = slices.DeleteFunc(slices.Clone(all), func(s Series) bool { return len(s) < 2*SmallestSegment })
 	permutations := max(leastPermutations, int(2*float64(len(all))/alpha))

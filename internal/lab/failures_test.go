@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a user names and is no regular file stays what it is: a device, a FIFO, or a link,
-// as /dev/stdout is, whatever it leads to.
+// A device, a FIFO or a link that the user names for output is written to, and stays what
+// it is.
 func TestWriteOutputKeepsDevices(t *testing.T) {
 	dir := t.TempDir()
 	link, file, toFile, toNew := filepath.Join(dir, "null"), filepath.Join(dir, "file"), filepath.Join(dir, "to-file"), filepath.Join(dir, "to-new")
