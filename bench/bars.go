@@ -117,22 +117,29 @@ func hostBiasLong(ctx context.Context) (result, error) {
 	return result{shown, analysis.Limit{Least: -0.002 * bare, Most: 0.002 * bare}.Judge(d.Interval)}, nil
 }
 
-// storm starts 500 runc containers, 32 at once; two bars are measured by it.
+// stormSize is how many runc containers bench/storm.yaml starts, stormWidth at once; two
+// bars are measured by it.
+const stormSize, stormWidth = 500, 32
+
 func storm(ctx context.Context) (usage, error) {
 	return watch(ctx, tare, "run", "bench/storm.yaml")
 }
 
+// laboratoryCPU pairs tare's own CPU time with that of a loop that makes and removes the
+// same bundles, overlays and groups.
 func laboratoryCPU(ctx context.Context) (result, error) {
-	return repeated(0.05, percent, func() (float64, error) {
+	s, err := runcStudy(ctx, 1, 1) // for its root file system
+	if err != nil {
+		return result{}, err
+	}
+	return paired(analysis.AtMost, 3.5, func() (float64, error) {
 		u, err := storm(ctx)
-		if err != nil {
-			return 0, err
-		}
-		return u.self.Seconds() / u.all.Seconds(), nil
+		return u.self.Seconds(), err
+	}, func() (float64, error) {
+		took, err := bareRunc(ctx, s.rootfs(), stormSize, stormWidth)
+		return took.own, err
 	})
 }
-
-func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func laboratoryMemory(ctx context.Context) (result, error) {
 	u, err := storm(ctx)

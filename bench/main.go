@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/analysis"
 )
@@ -75,7 +76,7 @@ func bars() []bar {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	defer stop()
 	keep := flag.Bool("record", false, "keep the results in bench/recorded.json and docs/bars.md")
 	flag.Parse()

@@ -38,8 +38,8 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 			rootfs = s.rootfs()
 			return s.sample("runc", sample.StartsPerSecond)
 		}, func() (float64, error) {
-			started, _, err := bareRunc(ctx, rootfs, startsEach, concurrency)
-			return startsEach / started, err
+			took, err := bareRunc(ctx, rootfs, startsEach, concurrency)
+			return startsEach / took.started, err
 		})
 	}
 }
@@ -51,44 +51,70 @@ func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
 		"--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 
+// bareTimes is what a loop over runc took, in seconds.
+type bareTimes struct {
+	started, deleted float64 // by the clock: all starts, and all removals by runc
+	own              float64 // of CPU time: all but runc and the containers
+}
+
 // bareRunc starts n containers by runc in a loop, width at once, and deletes them
-// in another; it gives what each took, in seconds. Bundles and runc's state lie in
-// memory, and each container has an overlay and a group of its own, made before the
-// clock, all as tare has them: what runc itself pays for those is in both.
-func bareRunc(ctx context.Context, rootfs string, n, width int) (started, deleted float64, err error) {
+// in another. Bundles and runc's state lie in memory, and each container has an overlay
+// on the disk and a group of its own, made before the clock, all as tare has them: what
+// runc itself pays for those is in both.
+func bareRunc(ctx context.Context, rootfs string, n, width int) (took bareTimes, err error) {
+	began, err := ownCPU(os.Getpid())
+	if err != nil {
+		return took, err
+	}
+	if took, err = bareLoops(ctx, rootfs, n, width); err != nil {
+		return took, err
+	}
+	ended, err := ownCPU(os.Getpid())
+	took.own += (ended - began).Seconds()
+	return took, err
+}
+
+// bareLoops is bareRunc without what it takes around the loops.
+func bareLoops(ctx context.Context, rootfs string, n, width int) (took bareTimes, err error) {
 	dir, err := os.MkdirTemp("/dev/shm", "tare-bench-")
 	if err != nil {
-		return 0, 0, err
+		return took, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	disk, err := os.MkdirTemp(state(), "tare-bench-")
+	if err != nil {
+		return took, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(disk)) }()
 	trees, err := sys.Cgroups()
 	if err != nil {
-		return 0, 0, err
+		return took, err
 	}
 	defer func() { err = errors.Join(err, trees.Remove(bareGroup(dir))) }()
 	for i := range n {
-		bundle := filepath.Join(dir, strconv.Itoa(i))
+		name := strconv.Itoa(i)
+		bundle := filepath.Join(dir, name)
 		defer func() { err = errors.Join(err, sys.Unmount(filepath.Join(bundle, "rootfs"))) }()
-		if err := bareSurroundings(bundle, rootfs, trees, path.Join(bareGroup(dir), strconv.Itoa(i))); err != nil {
-			return 0, 0, err
+		if err := bareSurroundings(bundle, filepath.Join(disk, name), rootfs, trees, path.Join(bareGroup(dir), name)); err != nil {
+			return took, err
 		}
 	}
 	// As many processes of a start as end: runc, and the container.
-	started, err = inLoop(ctx, n, width, 2, bareRun(dir, filepath.Join(dir, "{}")))
+	started, runs, err := inLoop(ctx, n, width, 2, bareRun(dir, filepath.Join(dir, "{}")))
 	if err != nil {
-		return 0, 0, err
+		return took, err
 	}
-	deleted, err = inLoop(ctx, n, width, 1, bareDelete(dir))
-	return started, deleted, err
+	deleted, deletes, err := inLoop(ctx, n, width, 1, bareDelete(dir))
+	return bareTimes{started, deleted, runs + deletes}, err
 }
 
 // bareGroup is the cgroup of all containers of a loop in dir.
 func bareGroup(dir string) string { return path.Join(driver.Label, filepath.Base(dir)) }
 
-// bareSurroundings makes a container's bundle with an overlay over rootfs, and group,
-// below which runc makes the container's own.
-func bareSurroundings(dir, rootfs string, trees sys.Hierarchies, group string) error {
-	overlay := sys.Overlay{Lower: rootfs, Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work")}
+// bareSurroundings makes a container's bundle in dir with an overlay over rootfs, which
+// writes in disk, and group, below which runc makes the container's own.
+func bareSurroundings(dir, disk, rootfs string, trees sys.Hierarchies, group string) error {
+	overlay := sys.Overlay{Lower: rootfs, Upper: filepath.Join(disk, "upper"), Work: filepath.Join(disk, "work")}
 	at := bundle.Place{Rootfs: filepath.Join(dir, "rootfs"), Cgroup: path.Join("/", group, "payload")}
 	for _, made := range []string{at.Rootfs, overlay.Upper, overlay.Work} {
 		if err := os.MkdirAll(made, 0o755); err != nil {
@@ -121,13 +147,16 @@ func bareCommand(dir string) []string {
 func bareName(dir string) string { return filepath.Base(dir) + "-{}" }
 
 // inLoop runs a command n times in a loop in C (bench/starts.c), and gives the
-// seconds that it took.
-func inLoop(ctx context.Context, n, width, reaped int, argv []string) (float64, error) {
-	took, err := nanoseconds(ctx, append([]string{loop, strconv.Itoa(n), strconv.Itoa(width), strconv.Itoa(reaped)}, argv...)...)
+// seconds that it took, and those of the loop's own CPU time.
+func inLoop(ctx context.Context, n, width, reaped int, argv []string) (took, own float64, err error) {
+	seconds, err := nanoseconds(ctx, append([]string{loop, strconv.Itoa(n), strconv.Itoa(width), strconv.Itoa(reaped)}, argv...)...)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return took[0], nil
+	if len(seconds) != 2 {
+		return 0, 0, fmt.Errorf("%s printed %d numbers in place of 2: run make bench-setup, it is of another version", loop, len(seconds))
+	}
+	return seconds[0], seconds[1], nil
 }
 
 // swarmSize is how many containers the bars of many start.
@@ -149,8 +178,8 @@ func runcRemoval(ctx context.Context) (result, error) {
 		rootfs = s.rootfs()
 		return s.sample("runc", sample.Removal)
 	}, func() (float64, error) {
-		_, deleted, err := bareRunc(ctx, rootfs, removed, swarmWidth)
-		return deleted, err
+		took, err := bareRunc(ctx, rootfs, removed, swarmWidth)
+		return took.deleted, err
 	})
 }
 

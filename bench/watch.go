@@ -35,10 +35,10 @@ func watchHundred(ctx context.Context) (out result, err error) {
 		return result{}, err
 	}
 	defer func() {
-		_, failed := inLoop(context.WithoutCancel(ctx), watched, 4, 1, bareDelete(dir, "--force"))
+		_, _, failed := inLoop(context.WithoutCancel(ctx), watched, 4, 1, bareDelete(dir, "--force"))
 		err = errors.Join(err, failed)
 	}()
-	if _, err := inLoop(ctx, watched, 4, 1, bareRun(dir, dir)); err != nil {
+	if _, _, err := inLoop(ctx, watched, 4, 1, bareRun(dir, dir)); err != nil {
 		return result{}, err
 	}
 	u, err := watch(ctx, tare, "watch", "--interval", "1s", "--for", "30s")
