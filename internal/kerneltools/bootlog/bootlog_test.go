@@ -112,6 +112,7 @@ func TestForms(t *testing.T) {
 		"raw":             eachLine(func(s, x string) string { return "<6>[    " + s + "] " + x }),
 		"decoded":         eachLine(func(s, x string) string { return "kern  :info  : [    " + s + "] " + x }),
 		"caller":          eachLine(func(s, x string) string { return "[    " + s + "][    T1] " + x }),
+		"dmesg caller":    eachLine(func(s, x string) string { return "[    " + s + "] [      T1] " + x }),
 		"show-delta":      eachLine(func(s, x string) string { return "[    " + s + " <    0.010000>] " + x }),
 		"kmsg":            eachLine(func(s, x string) string { return "6,1," + "0" + micro(s) + ",-;" + x }),
 		"syslog":          eachLine(func(s, x string) string { return "Nov 21 11:15:59 box kernel: [    " + s + "] " + x }),
@@ -620,5 +621,15 @@ func TestInitramfsWithoutBeginning(t *testing.T) {
 	_, late, _ := strings.Cut(boot, "as initramfs...\n")
 	if p := bootlog.New(&parse(t, late)[0]); p.Initramfs != nil {
 		t.Errorf("it was unpacked in %+v", p.Initramfs)
+	}
+}
+
+// dmesg of util-linux 2.41 names the caller behind a time of day, too.
+func TestCallerBehindTimeOfDay(t *testing.T) {
+	for _, stamp := range []string{"[Mon Nov 30 01:12:41 2026] ", "2026-11-30T01:12:41,123456+00:00 "} {
+		boots := parse(t, eachLine(func(_, x string) string { return stamp + "[      T1] " + x }))
+		if b := boots[0]; len(boots) != 1 || b.Kernel != "6.1.0-56-cloud-amd64" || b.Lines[2].Text != "ACPI: RSDP 0x00000000000F5960" {
+			t.Errorf("%s: %d boots, kernel %q, %q", stamp, len(boots), b.Kernel, b.Lines[2].Text)
+		}
 	}
 }

@@ -66,11 +66,12 @@ var (
 	kmsg       = regexp.MustCompile(`^\d+,\d+,(\d+),[^;]*;`)
 	kmsgField  = regexp.MustCompile(`^ (SUBSYSTEM|DEVICE)=`) // of the line before, in /dev/kmsg
 	grabserial = regexp.MustCompile(`^\[(\d+\.\d+) \d+\.\d+\] ?`)
-	printk     = regexp.MustCompile(`\[ *(\d{1,9}\.\d{6})(?: <[ \d.]+>)?\](?:\[ *[TC]\d+\])? ?`)
+	printk     = regexp.MustCompile(`\[ *(\d{1,9}\.\d{6})(?: <[ \d.]+>)?\](?: ?` + caller + `)? ?`)
+	caller     = `\[ *[TC]\d+\]` // CONFIG_PRINTK_CALLER; dmesg of util-linux 2.41 puts a blank before it
 	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
 	syslog     = regexp.MustCompile(`^(` + anyDate + `) (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
-	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) `)
-	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?`)
+	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) (?:` + caller + ` )?`)
+	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?(?:` + caller + ` )?`)
 	relative   = regexp.MustCompile(`^\[ *[+<] *\d+\.\d+>?\] `)
 	separator  = regexp.MustCompile(`^-- (Boot [0-9a-f]{32}|Reboot) --$`)
 	remark     = regexp.MustCompile(`^-- (Logs|Journal) begin`)
