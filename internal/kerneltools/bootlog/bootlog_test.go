@@ -116,6 +116,12 @@ func TestForms(t *testing.T) {
 		"show-delta":      eachLine(func(s, x string) string { return "[    " + s + " <    0.010000>] " + x }),
 		"kmsg":            eachLine(func(s, x string) string { return "6,1," + "0" + micro(s) + ",-;" + x }),
 		"syslog":          eachLine(func(s, x string) string { return "Nov 21 11:15:59 box kernel: [    " + s + "] " + x }),
+		"busybox":         eachLine(func(s, x string) string { return "Jan  1 00:00:05 box kern.info kernel: [    " + s + "] " + x }),
+		"logread":         eachLine(func(s, x string) string { return "Mon Nov 30 01:12:41 2026 kern.info kernel: [    " + s + "] " + x }),
+		"syslog, no host": eachLine(func(s, x string) string { return "Nov 21 11:15:59 kernel: [    " + s + "] " + x }),
+		"short-delta":     eachLine(func(s, x string) string { return "[    " + s + " <    0.010000 >] box kernel: " + x }),
+		"its first line":  eachLine(func(s, x string) string { return "[    " + s + "                ] box kernel: " + x }),
+		"no hostname":     eachLine(func(s, x string) string { return "[    " + s + "] kernel: " + x }),
 		"short-monotonic": eachLine(func(s, x string) string { return "[    " + s + "] box kernel: " + x }),
 		"grabserial":      eachLine(func(s, x string) string { return "[9.000001 0.000010] [    " + s + "] " + x }),
 		"journal json": eachLine(func(s, x string) string {
@@ -144,6 +150,9 @@ func TestForms(t *testing.T) {
 				t.Fatalf("%d boots, want 1", len(boots))
 			}
 			p := bootlog.New(&boots[0])
+			if untimed := slices.ContainsFunc(boots[0].Lines, func(l bootlog.Line) bool { return strings.Contains(l.Text, "kern.info") }); untimed {
+				t.Error("the head of a line is a line")
+			}
 			if p.Kernel != "6.1.0-56-cloud-amd64" || p.Command != "console=ttyS0 initcall_debug" {
 				t.Errorf("kernel %q, command line %q", p.Kernel, p.Command)
 			}

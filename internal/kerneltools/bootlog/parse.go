@@ -104,18 +104,20 @@ func (b *Boot) longUp() bool {
 	return (b.Clock == Kernel || b.Clock == Journal) && b.Kernel == "" && len(b.Lines) > 0 && b.Lines[0].At > lateStart && b.up() < 0
 }
 
-// monotonicHost is the machine's name in journalctl -o short-monotonic, empty
-// for any other log: there, "kernel:" follows the name on many lines.
-func monotonicHost(lines []string) string {
+// monotonicHost is the machine's name in journalctl -o short-monotonic or
+// short-delta, empty with --no-hostname, nil for any other log: there, "kernel:"
+// follows the name on many lines. systemd writes to the kernel's log, too, where no
+// name stands before its own.
+func monotonicHost(lines []string) *string {
 	count := map[string]int{}
 	for _, line := range lines {
-		if m := monotonic.FindStringSubmatch(line); m != nil && (m[3] == "kernel" || m[3] == "systemd") {
+		if m := monotonic.FindStringSubmatch(line); m != nil && (m[3] == "kernel" || m[3] == "systemd" && m[2] != "") {
 			if count[m[2]]++; count[m[2]] >= 3 {
-				return m[2]
+				return &m[2]
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
 var (

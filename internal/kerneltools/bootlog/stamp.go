@@ -68,21 +68,22 @@ var (
 	grabserial = regexp.MustCompile(`^\[(\d+\.\d+) \d+\.\d+\] ?`)
 	printk     = regexp.MustCompile(`\[ *(\d{1,9}\.\d{6})(?: <[ \d.]+>)?\](?: ?` + caller + `)? ?`)
 	caller     = `\[ *[TC]\d+\]` // CONFIG_PRINTK_CALLER; dmesg of util-linux 2.41 puts a blank before it
-	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
-	syslog     = regexp.MustCompile(`^(` + anyDate + `) (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
+	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
+	writer     = `(?:(\S*[^\s:]) )?(?:(?:kern|user|mail|daemon|auth|syslog|authpriv|cron|local\d)\.[a-z]+ )?([^\s:\[]+)(?:\[\d+\])?: ` // host, unless left out; busybox's facility; program
+	syslog     = regexp.MustCompile(`^(` + anyDate + `) ` + writer)
 	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) (?:` + caller + ` )?`)
 	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?(?:` + caller + ` )?`)
 	relative   = regexp.MustCompile(`^\[ *[+<] *\d+\.\d+>?\] `)
 	separator  = regexp.MustCompile(`^-- (Boot [0-9a-f]{32}|Reboot) --$`)
 	remark     = regexp.MustCompile(`^-- (Logs|Journal) begin`)
-	monotonic  = regexp.MustCompile(`^\[ *(\d+\.\d{6})\] (\S+) ([^\s:\[]+)(?:\[\d+\])?: `)
+	monotonic  = regexp.MustCompile(`^\[ *(\d+\.\d{6})(?: +| <[ \d.]+\*?>)?\] ` + writer)
 	clockForms = []string{time.ANSIC, "Jan _2 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
 )
 
 // read takes the prefixes off a line. The host is the machine's name where the
 // log is journalctl's short-monotonic, which looks like printk's otherwise.
 // A console mixes writers: what stands after a second stamp is a line of its own.
-func read(number int, line, host string) []entry {
+func read(number int, line string, host *string) []entry {
 	line = strings.TrimRight(escape.ReplaceAllString(line, ""), "\r\n \t")
 	if separator.MatchString(line) {
 		return []entry{{number: number, newBoot: true}}
@@ -101,7 +102,7 @@ func read(number int, line, host string) []entry {
 }
 
 // prefixes takes off all but printk's own stamp.
-func (e *entry) prefixes(line, host string) string {
+func (e *entry) prefixes(line string, host *string) string {
 	if m := grabserial.FindStringSubmatch(line); m != nil {
 		e.stamps.set(Host, seconds(m[1]))
 		line = line[len(m[0]):]
@@ -128,7 +129,7 @@ func (e *entry) prefixes(line, host string) string {
 			line = line[len(m[0]):]
 		}
 	}
-	if m := monotonic.FindStringSubmatch(line); m != nil && host != "" && m[2] == host {
+	if m := monotonic.FindStringSubmatch(line); m != nil && host != nil && m[2] == *host {
 		e.stamps.set(Journal, seconds(m[1]))
 		e.source = m[3]
 		line = line[len(m[0]):]
