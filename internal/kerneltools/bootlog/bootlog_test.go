@@ -633,6 +633,28 @@ func TestInitramfsWithoutBeginning(t *testing.T) {
 	}
 }
 
+// The words of old kernels, and a device whose name has a blank.
+func TestOldKernel(t *testing.T) {
+	boots := parse(t, `[    0.000000] Linux version 2.6.27
+[    0.100000] calling  bdi_class_init+0x0/0x54 @ 1
+[    0.130000] initcall bdi_class_init+0x0/0x54 returned 0 after 30 msecs
+[    0.200000] checking if image is initramfs... it is
+[    0.300000] probe of Fixed MDIO bus.0 returned 1 after 12 usecs
+[    0.500000] Freeing initrd memory: 2000k freed
+[    1.000000] Freeing init memory: 140K
+`)
+	p := bootlog.New(&boots[0])
+	if len(p.Initcalls) != 1 || !p.Initcalls[0].Complete || p.Initcalls[0].Took != 30*time.Millisecond || p.Initcalls[0].Start != 100*time.Millisecond {
+		t.Errorf("initcalls are %+v", p.Initcalls)
+	}
+	if len(p.Probes) != 1 || p.Probes[0].Device != "Fixed MDIO bus.0" {
+		t.Errorf("probes are %+v", p.Probes)
+	}
+	if at, ok := p.Reached(bootlog.MarkKernel); !ok || at != time.Second || !p.Phases[4].Found || p.Initramfs == nil {
+		t.Errorf("the kernel is up at %v (%v); phases %+v, initramfs %+v", at, ok, p.Phases, p.Initramfs)
+	}
+}
+
 // dmesg of util-linux 2.41 names the caller behind a time of day, too.
 func TestCallerBehindTimeOfDay(t *testing.T) {
 	for _, stamp := range []string{"[Mon Nov 30 01:12:41 2026] ", "2026-11-30T01:12:41,123456+00:00 "} {

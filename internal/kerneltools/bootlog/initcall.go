@@ -42,8 +42,8 @@ type Probe struct {
 
 var (
 	calling     = regexp.MustCompile(`^calling +(\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? @ (\d+)`)
-	returned    = regexp.MustCompile(`^initcall (\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? returned(?: (-?\d+)(?: \(\w+\))?)? after (\d+) usecs`) // today's kernels give async calls no code
-	probed      = regexp.MustCompile(`^probe of (\S+) returned (-?\d+) after (\d+) usecs`)
+	returned    = regexp.MustCompile(`^initcall (\S+?)(?:\+0x[0-9a-f]+/0x[0-9a-f]+)?(?: \[(\S+)\])? returned(?: (-?\d+)(?: \(\w+\))?)? after (\d+) ([um])secs`) // today's kernels give async calls no code; before 2.6.28 they were msecs
+	probed      = regexp.MustCompile(`^probe of (\S.*?) returned (-?\d+) after (\d+) usecs`)
 	asyncName   = regexp.MustCompile(`^\d+_`)
 	asyncWaited = regexp.MustCompile(`^async_continuing @ (\d+) after (\d+) usec`)
 	asyncTold   = regexp.MustCompile(`^(async_(waiting|continuing) @|(calling|initcall) +\d+_)`)
@@ -65,6 +65,9 @@ func initcalls(b *Boot) (calls []Initcall, probes []Probe) {
 			delete(open, m[1]+" "+m[2])
 			c.Name, c.Module, c.Async, c.Complete = m[1], m[2], asyncName.MatchString(m[1]), true
 			c.Took, c.End, c.Returned = microseconds(m[4]), l.At, number(m[3])
+			if m[5] == "m" {
+				c.Took *= 1000
+			}
 			if !known || c.End-c.Start < c.Took {
 				c.Start = max(c.End-c.Took, 0)
 			}
@@ -120,7 +123,7 @@ type Unpacking struct {
 }
 
 var (
-	unpackStart = regexp.MustCompile(`^(Trying to unpack rootfs image as initramfs|Unpacking initramfs)`)
+	unpackStart = regexp.MustCompile(`^(Trying to unpack rootfs image as initramfs|Unpacking initramfs|checking if image is initramfs)`)
 	unpackEnd   = regexp.MustCompile(`^Freeing initrd memory: (\S+)`)
 )
 

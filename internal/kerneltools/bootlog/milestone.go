@@ -31,7 +31,7 @@ const (
 
 // The kernel is up, and its first program starts: kernels before 4.20 do not say so.
 var (
-	kernelUp = regexp.MustCompile(`^Freeing unused kernel (image |memory)`)
+	kernelUp = regexp.MustCompile(`^Freeing (unused kernel (image |memory)|init memory)`) // the last is of arm before 3.10
 	runsInit = regexp.MustCompile(`^Run \S+ as init process`)
 )
 
@@ -125,7 +125,7 @@ var phaseStarts = []struct {
 	{"early init", regexp.MustCompile(`^(PID hash table entries|Dentry cache hash table entries|Dentry-cache hash table)`)},
 	{"PCI", regexp.MustCompile(`^(PCI: |PCI host bridge|pci_bus |pci \d|pci-host|ACPI: PCI (Root|Interrupt)|ACPI: bus type PCI|PCI-DMA)`)},
 	{"USB", regexp.MustCompile(`^(usbcore|usb \d|[euox]hci|USB |ACPI: bus type USB|usb: )`)},
-	{"modules", regexp.MustCompile(`^(Freeing unused kernel (image |memory)|Write protecting the kernel)`)},
+	{"modules", regexp.MustCompile(kernelUp.String() + `|^Write protecting the kernel`)},
 }
 
 // phases cuts the log as the published study does, by lines instead of line
