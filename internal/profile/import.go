@@ -134,7 +134,7 @@ type openSleep struct {
 // The lines of perf script. Which fields there are depends on what was recorded and on
 // the option -F; a program's name may hold blanks.
 var (
-	sampleLine = regexp.MustCompile(`^\s*(\S.*?)\s+(\d+)(?:/(\d+))?(?:\s+|$)(?:\[\d+\]\s+)?(?:[.a-zA-Z]{4,6}\s+)?(?:(\d+\.\d+):\s+)?(?:(\d+)\s*)?(?:([A-Za-z_]\S*?):(?:\s+(.*))?)?$`)
+	sampleLine = regexp.MustCompile(`^\s*(\S.*?)\s+(-1|\d+)(?:/(-1|\d+))?(?:\s+|$)(?:\[\d+\]\s+)?(?:[.a-zA-Z][.a-zA-Z0-9#]{3,5}\s+)?(?:(\d+\.\d+):\s+)?(?:(\d+)\s*)?(?:([A-Za-z_]\S*?):(?:\s+(.*))?)?$`)
 	frameLine  = regexp.MustCompile(`^\s+([0-9a-f]+)\s+(.*?)\s*$`)
 	stackLine  = regexp.MustCompile(`(?m)^[ \t]+[0-9a-f]{4,16}(?:[ \t]|$)`)
 	oneFrame   = regexp.MustCompile(`^([0-9a-f]{5,16})\s+(.+)$`)
@@ -243,6 +243,9 @@ func eventName(event string) string {
 // frame adds a frame of a stack: the symbol, its offset, and the file in brackets.
 func (i *importer) frame(address, text string) {
 	name, file := text, ""
+	if whole, gone := strings.CutSuffix(text, " (deleted))"); gone { // of a file that was replaced while it ran
+		text = whole + ")"
+	}
 	if at := strings.LastIndex(text, " ("); at >= 0 && strings.HasSuffix(text, ")") {
 		name, file = text[:at], text[at+2:len(text)-1]
 	}
@@ -258,17 +261,20 @@ func (i *importer) frame(address, text string) {
 }
 
 // isKernel tells the kernel's code by its file, such as [kernel.kallsyms], [nf_tables]
-// or /lib/modules/x.ko.xz, else by its address.
+// or /lib/modules/x.ko.xz, else by its address, in the upper half: so has what the
+// kernel's compiler inlined.
 func isKernel(file, address string) bool {
 	switch {
-	case slices.Contains([]string{"[vdso]", "[vsyscall]", "[heap]", "[stack]", "//anon"}, file):
+	case slices.Contains([]string{"[vdso]", "[vsyscall]", "[heap]", "[stack]", "[uprobes]", "[vectors]", "//anon"}, file):
+		return false
+	case strings.HasPrefix(file, "[anon:"): // memory that a program named, such as V8's code
 		return false
 	case strings.HasPrefix(file, "[") && file != "[unknown]":
 		return true
 	case strings.HasSuffix(file, ".ko") || strings.Contains(file, ".ko.") || strings.Contains(file, "vmlinux"):
 		return true
 	}
-	return file != "inlined" && len(address) == 16 && address[0] == 'f'
+	return len(address) == 16 && address[0] >= '8'
 }
 
 // anyEvent is the event, and the unit, of samples of which a text tells no more.

@@ -279,3 +279,32 @@ func FuzzImport(f *testing.F) {
 		}
 	})
 }
+
+// What perf prints where a program's file was replaced, where it made its code
+// itself, where the kernel's compiler inlined, and of a thread that perf lost.
+func TestImportOfOddFrames(t *testing.T) {
+	p := imports(t, `node 99 [001] d..2. 1.000000: 250000 cpu-clock:
+	ffff800010000001 __arch_copy+0x10 (inlined)
+	ffff800010000001 copy_user+0x20 ([kernel.kallsyms])
+	    7f1234567890 main (/usr/bin/node (deleted))
+	    7f1234567891 [unknown] (/memfd:doublemapper (deleted))
+	    3f1234567899 [unknown] ([anon:v8])
+
+:-1    -1 [000] 1.100000: 250000 cpu-clock:
+	9000000000200000 idle (inlined)
+`, "")
+	var got []string
+	for _, s := range p.Samples {
+		line := s.Comm + ":"
+		for _, at := range []int{s.Stack, s.User} {
+			if at >= 0 {
+				line += " " + strings.Join(p.Stacks[at], ",")
+			}
+			line += ";"
+		}
+		got = append(got, line)
+	}
+	if want := []string{"node: __arch_copy,copy_user; main,[unknown],[unknown];", ":-1: idle;;"}; !slices.Equal(got, want) {
+		t.Errorf("samples are %q, want %q", got, want)
+	}
+}
