@@ -633,6 +633,16 @@ func TestInitramfsWithoutBeginning(t *testing.T) {
 	}
 }
 
+// What systemd 257 sends a console's terminal before its lines is no text.
+func TestTerminalStrings(t *testing.T) {
+	b := parse(t, eachLine(func(s, x string) string {
+		return "\x1b[!p\x1b]104\a\x1b]3008;start=a;type=boot\x1b\\\x1bP+q544e\x1b\\[    " + s + "] " + x
+	}))[0]
+	if want := parse(t, boot)[0].Lines; !slices.Equal(b.Lines, want) {
+		t.Errorf("the lines are %+v, want %+v", b.Lines, want)
+	}
+}
+
 // The words of old kernels, and a device whose name has a blank.
 func TestOldKernel(t *testing.T) {
 	boots := parse(t, `[    0.000000] Linux version 2.6.27

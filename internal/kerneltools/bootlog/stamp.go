@@ -60,7 +60,7 @@ func (s *stamps) any() bool { return slices.Contains(s.has[:], true) }
 // The prefixes that logs put before a line's text. They nest: a syslog line
 // holds a kernel stamp, a captured console line holds both.
 var (
-	escape     = regexp.MustCompile("\x1b(\\[[0-9;?=]*[@-~]|[()][A-Z0-9]|[=>c])|[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]")
+	escape     = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|[\\]P][^\a\x1b]*(\a|\x1b\\\\)|[()][A-Z0-9]|[=>c])|[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f]")
 	priority   = regexp.MustCompile(`^<\d{1,3}>`)
 	decoded    = regexp.MustCompile(`^(kern|user|daemon|syslog|auth|authpriv|cron|local\d) *:(emerg|alert|crit|err|warn|notice|info|debug) *: `)
 	kmsg       = regexp.MustCompile(`^\d+,\d+,(\d+),[^;]*;`)
