@@ -56,7 +56,7 @@ func Parse(r io.Reader) (*Config, error) {
 	c := &Config{Values: map[string]string{}}
 	odd := 0
 	for i, line := range strings.Split(string(text), "\n") {
-		line = strings.TrimSuffix(line, "\r")
+		line = strings.TrimRight(line, " \t\r") // as the kernel's own conf does: an edited file may have blanks
 		if len(line) > mostLine {
 			return nil, fmt.Errorf("line %d is longer than %d KiB: %w", i+1, mostLine>>10, ErrNotAConfig)
 		}

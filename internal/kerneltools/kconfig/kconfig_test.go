@@ -54,7 +54,7 @@ func TestReal(t *testing.T) {
 }
 
 func TestStates(t *testing.T) {
-	c, err := kconfig.Parse(strings.NewReader("# Linux/x86 4.19.5 Kernel Configuration\nCONFIG_A=y\r\nCONFIG_B=m\n# CONFIG_C is not set\nCONFIG_D=\"text\"\n"))
+	c, err := kconfig.Parse(strings.NewReader("# Linux/x86 4.19.5 Kernel Configuration\nCONFIG_A=y\r\nCONFIG_B=m \n# CONFIG_C is not set\t\r\nCONFIG_D=\"text\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
