@@ -643,6 +643,13 @@ func TestTerminalStrings(t *testing.T) {
 	}
 }
 
+// A program's line that looks like one of dmesg -e is no reason to refuse a boot.
+func TestOneRelativeLine(t *testing.T) {
+	if b := parse(t, boot+"[+1.500000] a program\n")[0]; b.End() != 2*time.Second {
+		t.Errorf("the boot ends at %v", b.End())
+	}
+}
+
 // The words of old kernels, and a device whose name has a blank.
 func TestOldKernel(t *testing.T) {
 	boots := parse(t, `[    0.000000] Linux version 2.6.27

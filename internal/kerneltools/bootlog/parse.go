@@ -66,14 +66,23 @@ func readAll(text []byte) (entries []entry, cut bool, err error) {
 	lines := strings.Split(string(text), "\n")
 	host := monotonicHost(lines)
 	entries = make([]entry, 0, len(lines))
+	gaps := 0
 	for i, line := range lines {
 		if isRelative(line) {
-			return nil, false, ErrRelative
+			gaps++
 		}
 		entries = append(entries, read(i+1, line[:min(len(line), mostLine)], host)...)
 		if err := limit.BootLog.CheckItems(len(entries)); err != nil {
 			return nil, false, err // a line with a hundred stamps is a hundred entries
 		}
+	}
+	for i := range entries {
+		if entries[i].stamps.any() {
+			gaps-- // a program on a console may print such a line among the kernel's
+		}
+	}
+	if gaps > 0 {
+		return nil, false, ErrRelative
 	}
 	return entries, false, nil
 }
