@@ -643,6 +643,17 @@ func TestTerminalStrings(t *testing.T) {
 	}
 }
 
+// The time of day at which somebody read a console's line is no line of its own.
+func TestTimesOfReaders(t *testing.T) {
+	want := parse(t, boot)[0].Lines
+	for _, reader := range []string{"[01:12:05.123] ", "[2026-11-30 01:12:05.123] ", "Nov 30 01:12:05 ", "2026-11-30T01:12:05.1234567Z "} {
+		b := parse(t, eachLine(func(s, x string) string { return reader + "[    " + s + "] " + x }))[0]
+		if !slices.Equal(b.Lines, want) {
+			t.Errorf("%q: the lines are %+v", reader, b.Lines)
+		}
+	}
+}
+
 // A program's line that looks like one of dmesg -e is no reason to refuse a boot.
 func TestOneRelativeLine(t *testing.T) {
 	if b := parse(t, boot+"[+1.500000] a program\n")[0]; b.End() != 2*time.Second {

@@ -71,6 +71,7 @@ var (
 	anyDate    = `(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)`
 	writer     = `(?:(\S*[^\s:]) )?(?:(?:kern|user|mail|daemon|auth|syslog|authpriv|cron|local\d)\.[a-z]+ )?([^\s:\[]+)(?:\[\d+\])?: ` // host, unless left out; busybox's facility; program
 	syslog     = regexp.MustCompile(`^(` + anyDate + `) ` + writer)
+	readerTime = regexp.MustCompile(`^\[?(?:` + anyDate + `|\d\d:\d\d:\d\d(?:\.\d+)?)\]?$`) // of who read the console: minicom, tio, ts, a CI service
 	isoDmesg   = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:?\d\d) (?:` + caller + ` )?`)
 	ctime      = regexp.MustCompile(`^\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ?(?:` + caller + ` )?`)
 	relative   = regexp.MustCompile(`^\[ *[+<] *\d+\.\d+>?\] `)
@@ -169,7 +170,7 @@ func (e *entry) split(line string) []entry {
 		add(line, nil)
 		return out
 	}
-	if before := strings.TrimSpace(line[:places[0][0]]); before != "" {
+	if before := strings.TrimSpace(line[:places[0][0]]); before != "" && !readerTime.MatchString(before) {
 		add(before, nil)
 	}
 	for i, p := range places {
