@@ -66,6 +66,9 @@ func Read(r io.Reader, most int64) (text []byte, cut bool, err error) {
 		}
 	}
 	if !isText(text) {
+		if bytes.HasPrefix(text, []byte("\xff\xfe")) {
+			return nil, false, fmt.Errorf("%w of UTF-8 but of UTF-16, as PowerShell writes: take what iconv -f UTF-16 -t UTF-8 prints of it", ErrNotText)
+		}
 		return nil, false, ErrNotText
 	}
 	return text, cut, nil

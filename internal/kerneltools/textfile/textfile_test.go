@@ -65,6 +65,7 @@ func TestRead(t *testing.T) {
 		"random":         {string(noise), false, textfile.ErrNotText, ""},
 		"a program":      {"\x7fELF" + strings.Repeat("\x00", 5000), false, textfile.ErrNotText, ""},
 		"xz":             {"\xfd7zXZ\x00\x00\x04", false, textfile.ErrNotText, "compressed with xz: take what xz -dc prints"},
+		"PowerShell":     {"\xff\xfe[\x00 \x000\x00.\x000\x00]\x00\r\x00\n\x00", false, textfile.ErrNotText, "iconv -f UTF-16"},
 		"journal file":   {"LPKSHHRH\x00\x00", false, textfile.ErrNotText, "journalctl -b -o json --file"},
 	} {
 		text, cut, err := textfile.Read(strings.NewReader(c.in), 1<<20)
