@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -163,7 +164,7 @@ func (in Input) groups() []group {
 	}
 	run := in.steal(group{cells: in.Cells})
 	for i := range out {
-		out[i].refusal = firstOf(EmulatedRun(in.Emulated), in.controlFailed(out[i]))
+		out[i].refusal = cmp.Or(EmulatedRun(in.Emulated), in.controlFailed(out[i]))
 		out[i].disturbances = in.disturbances(out[i], run)
 	}
 	return out

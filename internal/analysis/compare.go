@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -55,7 +56,7 @@ func Compare(a, b Input) Claims {
 			groups = append(groups, one)
 		}
 	}
-	claims.Warnings = slices.Concat(refusals(groups, firstOf(a.Emulated, b.Emulated)), before.surroundings("before"), after.surroundings("after"))
+	claims.Warnings = slices.Concat(refusals(groups, cmp.Or(a.Emulated, b.Emulated)), before.surroundings("before"), after.surroundings("after"))
 	return claims
 }
 
@@ -244,7 +245,7 @@ func (c *comparison) verdicts(effects []*compared, aa int) {
 		if e != nil && i != aa {
 			own := rule
 			row := c.out.Rows[i]
-			own.refused = firstOf(c.unproven(row), rule.refused,
+			own.refused = cmp.Or(c.unproven(row), rule.refused,
 				c.a.emulatedAgainst(row.Target, c.job.group.base().Target, c.job.metric), c.b.emulatedAgainst(row.Target, c.other.base().Target, c.job.metric))
 			own.judge(e)
 		}
@@ -280,7 +281,7 @@ func (c *comparison) controlShift() float64 {
 func (c *comparison) refusal(moved float64) string {
 	name := c.job.metric.Name
 	after := job{group: c.other, metric: c.job.metric}
-	why := firstOf(c.job.group.refusal, c.other.refusal, c.job.group.disturbed(), c.other.disturbed(), c.a.drifted(c.job), c.b.drifted(after),
+	why := cmp.Or(c.job.group.refusal, c.other.refusal, c.job.group.disturbed(), c.other.disturbed(), c.a.drifted(c.job), c.b.drifted(after),
 		c.a.twinsDiffer(c.job.group, name, c.job.twins), c.b.twinsDiffer(c.other, name, c.job.twins))
 	if why != "" {
 		return why

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -140,11 +141,11 @@ func (in Input) Nearer(tables []Table, of, a, b Place) *Contrast {
 func (in Input) contrast(c *compared, tables []Table, of ...Place) *Contrast {
 	rule, noise := rules{alpha: in.Alpha, margin: in.Margin}, 0.0
 	for _, p := range of {
-		rule.refused = firstOf(rule.refused, in.mismatch(of[0], p))
+		rule.refused = cmp.Or(rule.refused, in.mismatch(of[0], p))
 		for _, t := range tables {
 			if t.Group == p.Group && t.Metric.Name == p.Metric {
 				noise, rule.metric = max(noise, t.Noise), t.Metric
-				rule.refused = firstOf(rule.refused, refusedIn(t, of))
+				rule.refused = cmp.Or(rule.refused, refusedIn(t, of))
 			}
 		}
 	}
@@ -179,7 +180,7 @@ func refusedIn(t Table, of []Place) string {
 func (in Input) mismatch(a, b Place) string {
 	x, y := in.Data.cells[a.Cell], in.Data.cells[b.Cell]
 	of, to := in.cell(a.Cell), in.cell(b.Cell)
-	why := firstOf(otherWays(x, y, a.Cell, b.Cell), in.otherWorkThanControl(of), in.otherWorkThanControl(to))
+	why := cmp.Or(otherWays(x, y, a.Cell, b.Cell), in.otherWorkThanControl(of), in.otherWorkThanControl(to))
 	if why == "" && of.Workload == to.Workload {
 		why = in.otherWork(x, y, a.Cell, b.Cell, of.Workload)
 	}

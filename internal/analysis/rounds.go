@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -98,7 +99,7 @@ const (
 // different ways, or its slices do not prove that it did the same work. It is "" where they
 // do, or where the cell was not measured in rounds.
 func (in Input) unproven(cell, control *column, cellName, controlName, workload string) string {
-	return firstOf(otherWays(cell, control, cellName, controlName), in.otherWork(cell, control, cellName, controlName, workload))
+	return cmp.Or(otherWays(cell, control, cellName, controlName), in.otherWork(cell, control, cellName, controlName, workload))
 }
 
 // otherWork is why the slices of two cells do not prove the same work; "" where they do, or

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -111,7 +112,7 @@ func label(cell study.Cell) string {
 func (in Input) verdicts(r *result, j job, control Series, effects []*compared, aa int, unproven map[int]string) {
 	rule := rules{alpha: in.Alpha, margin: in.Margin, metric: j.metric, described: !j.primary, refused: j.group.refusal}
 	drift := in.drift(j, control)
-	disturbed := firstOf(j.group.disturbed(), drift.refusal)
+	disturbed := cmp.Or(j.group.disturbed(), drift.refusal)
 	steady := false
 	if aa >= 0 && effects[aa] != nil {
 		r.table.Noise = noiseOf(effects[aa])
@@ -124,7 +125,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 		}
 		steady = e.Reached == 0 && (e.Interval.Decides() || e.Difference != nil)
 	}
-	r.table.Refused = firstOf(rule.refused, disturbed)
+	r.table.Refused = cmp.Or(rule.refused, disturbed)
 	if !steady {
 		rule.refused = r.table.Refused
 	}
@@ -140,7 +141,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 	for i, c := range effects {
 		if c != nil && i != aa {
 			own := rule
-			own.refused = firstOf(unproven[i], rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.base().Target, j.metric))
+			own.refused = cmp.Or(unproven[i], rule.refused, in.emulatedAgainst(r.table.Rows[i].Target, j.group.base().Target, j.metric))
 			own.judge(c)
 		}
 	}
@@ -198,13 +199,4 @@ func (in Input) stalls(t Table) []string {
 		}
 	}
 	return out
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -162,7 +162,7 @@ func changeSentences(all []change) []string {
 		if at := slices.IndexFunc(all, func(c change) bool { return c.order() == i }); at >= 0 {
 			c := all[at]
 			out = append(out, fmt.Sprintf("The %s: %s in %s: %s (%s %s).", word, c.row.Label, c.comparison.Group,
-				firstOf(c.row.Effect.Size, string(c.row.Effect.Verdict)), "×"+c.ratio().Value, c.ratio().Interval()))
+				cmp.Or(c.row.Effect.Size, string(c.row.Effect.Verdict)), "×"+c.ratio().Value, c.ratio().Interval()))
 		}
 	}
 	return out

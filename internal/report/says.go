@@ -52,7 +52,7 @@ func claimSentence(claims []finding.Claim) []string {
 	var parts []string
 	for _, v := range []finding.Verdict{finding.BorneOut, finding.NotBorne, finding.Open, finding.Refused} {
 		if count[v] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", count[v], firstOf(map[finding.Verdict]string{finding.NotBorne: "not borne out"}[v], string(v))))
+			parts = append(parts, fmt.Sprintf("%d %s", count[v], cmp.Or(map[finding.Verdict]string{finding.NotBorne: "not borne out"}[v], string(v))))
 		}
 	}
 	if asked == 0 {

@@ -308,15 +308,6 @@ func refusedRows(t shownTable) []refusal {
 	return out
 }
 
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
 // certainty says how well the control agreed with itself, what disturbed the run, and
 // what would settle what is open.
 func (v view) certainty() []string {
