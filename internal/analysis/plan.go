@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -23,7 +24,7 @@ type TooFewBlocks struct {
 
 // Error says what is missing and what to do.
 func (e *TooFewBlocks) Error() string {
-	return fmt.Sprintf("%d %s cannot give a verdict on %s at alpha %g: use %d blocks", e.Blocks, plural("block", e.Blocks), judgedCells(e.Cells), e.Alpha, e.Need)
+	return fmt.Sprintf("%s cannot give a verdict on %s at alpha %g: use %d blocks", quantity.Count(e.Blocks, "block"), judgedCells(e.Cells), e.Alpha, e.Need)
 }
 
 // CheckPlan returns a *TooFewBlocks error when a plan of so many blocks cannot give

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 )
@@ -177,7 +178,7 @@ func (r rules) need(c *compared) int {
 // tooFew says what blocks that are too few for the level do show.
 func (r rules) tooFew(c *compared) string {
 	e := c.effect
-	text := fmt.Sprintf("%d complete %s: %d are needed for %s", e.Blocks, plural("block", e.Blocks), e.Need, judgedCells(r.cells))
+	text := fmt.Sprintf("%d complete %s: %d are needed for %s", e.Blocks, quantity.Plural(e.Blocks, "block"), e.Need, judgedCells(r.cells))
 	if e.Reached > 0 && e.Difference == nil && e.Interval.Method != stats.MethodNone {
 		return fmt.Sprintf("%s. An interval of %s lies between %s.", text, percent(e.Reached), r.bounds(e.Interval))
 	}
@@ -203,13 +204,6 @@ func twinsRefusal(e *Effect) string {
 		size = fmt.Sprintf("by %.3g", e.Difference.Median)
 	}
 	return "the control differs from its own twin " + size + ": the machine, not the target, made the difference. Measure again when it is quiet."
-}
-
-func plural(word string, n int) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
 
 func judgedCells(n int) string {

@@ -296,13 +296,13 @@ func (j judge) value(a Answer, t analysis.Table, r analysis.Row) Answer {
 
 // tooFew says that blocks are too few for the interval that a verdict needs.
 func (a Answer) tooFew(reached float64) string {
-	return fmt.Sprintf("%s, from %d %s: %d are needed for an interval that decides.", a.shown(reached > 0), a.Blocks, plural("block", a.Blocks), a.Need)
+	return fmt.Sprintf("%s, from %s: %d are needed for an interval that decides.", a.shown(reached > 0), quantity.Count(a.Blocks, "block"), a.Need)
 }
 
 // decide gives the verdict of an interval; scale is where distances are measured.
 func (j judge) decide(a Answer, scale func(float64) float64) Answer {
 	limit := analysis.Limit{Least: j.bounds.Least, Most: j.bounds.Most}
-	from := fmt.Sprintf("%s, from %d %s", a.shown(true), a.Blocks, plural("block", a.Blocks))
+	from := fmt.Sprintf("%s, from %s", a.shown(true), quantity.Count(a.Blocks, "block"))
 	switch v := Verdict(limit.Judge(a.Interval)); v {
 	case Met:
 		return a.is(v, fmt.Sprintf("%s: the whole interval is within the limit of %s.", from, a.Limit))
@@ -387,11 +387,4 @@ func withInterval(n quantity.Shown) string {
 		return n.Value
 	}
 	return fmt.Sprintf("%s [%s, %s]", n.Value, n.Low, n.High)
-}
-
-func plural(word string, n int) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }
