@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -178,7 +179,7 @@ func note(r checkedTarget, told map[string]string) string {
 		return r.Why
 	}
 	s := ""
-	for _, k := range sortedNames(r.Facts.Notes) {
+	for _, k := range slices.Sorted(maps.Keys(r.Facts.Notes)) {
 		if s != "" {
 			s += ", "
 		}

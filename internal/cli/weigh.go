@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -329,6 +328,3 @@ func (f *measureFlags) options(c *cobra.Command) lab.Options {
 	}
 	return o
 }
-
-// sortedNames lists a map's keys in order.
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

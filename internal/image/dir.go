@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -128,7 +130,7 @@ func topDirs(guest map[string][]byte) []string {
 		top, _, _ := strings.Cut(key(p), "/")
 		tops[top] = true
 	}
-	return sortedNames(tops)
+	return slices.Sorted(maps.Keys(tops))
 }
 
 // merge mounts a read-only overlay of upper over lower.

@@ -2,7 +2,9 @@ package image
 
 import (
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +49,7 @@ func (d *dirModes) forget(at string) {
 
 // each visits the directories whose permissions are known, those below one before it.
 func (d *dirModes) each(at string, visit func(at string, mode fs.FileMode) error) error {
-	for _, name := range sortedNames(d.below) {
+	for _, name := range slices.Sorted(maps.Keys(d.below)) {
 		if err := d.below[name].each(path.Join(at, name), visit); err != nil {
 			return err
 		}

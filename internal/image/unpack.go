@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -442,17 +443,8 @@ func (u *unpacker) finish() error {
 
 func (u *unpacker) notes() []string {
 	var notes []string
-	for _, kind := range sortedNames(u.dropped) {
+	for _, kind := range slices.Sorted(maps.Keys(u.dropped)) {
 		notes = append(notes, fmt.Sprintf("left out of the root: %d %s", u.dropped[kind], kind))
 	}
 	return notes
-}
-
-func sortedNames[T any](m map[string]T) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }

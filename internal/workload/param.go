@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func Check(params []Param, given map[string]string) (Values, error) {
 	for i, p := range params {
 		names[i] = p.Name
 	}
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(names, name) {
 			return v, fmt.Errorf("unknown parameter %q%s", name, hint(name, names))
 		}
@@ -177,15 +178,6 @@ func show(t Type, n int64) string {
 	default:
 		return strconv.FormatInt(n, 10)
 	}
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // threads is the parameter that most programs share.
