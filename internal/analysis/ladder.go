@@ -153,7 +153,7 @@ func ladderIntervals(values [][]float64, medians []float64, from []int, last int
 	})
 	for i := range draws {
 		slices.Sort(draws[i])
-		out[i] = stats.ExpandedInterval(draws[i], n, 0.95)
+		out[i] = stats.ExpandedInterval(draws[i], n)
 	}
 	return out
 }

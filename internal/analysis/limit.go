@@ -85,7 +85,7 @@ func judgeBar(ratios []float64, bar float64, limit Limit, looks int) Bar {
 	}
 	x := stats.Sorted(logs)
 	b.Ratio = math.Exp(stats.Median(x))
-	b.Interval = stats.Exponential(stats.MedianIntervals(x, stats.Source(1, "bar"), 1-0.05/float64(looks))[0])
+	b.Interval = stats.Exponential(stats.MedianInterval(x, stats.Source(1, "bar"), 1-0.05/float64(looks)))
 	if failed := len(ratios) - len(logs); failed > 0 {
 		b.Why = fmt.Sprintf("%d of %d ratios are not positive numbers: something failed", failed, len(ratios))
 		return b

@@ -19,7 +19,7 @@ func summarize(values []float64, rng *rand.Rand) Summary {
 	s := Summary{
 		N: len(x), Median: stats.Median(x), Mean: stats.Mean(x), Min: x[0], Max: x[len(x)-1],
 		P90: stats.Quantile(x, 0.90), P99: p99(x), MAD: stats.Deviation(x),
-		Interval: stats.MedianIntervals(x, rng, 0.95)[0],
+		Interval: stats.MedianInterval(x, rng, 0.95),
 	}
 	s.Outliers = stats.Outliers(x, s.Median, s.MAD)
 	return s

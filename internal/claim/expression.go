@@ -248,7 +248,7 @@ func (c Cells) call(e *ast.CallExpr) (Value, error) {
 }
 
 // median is that of numbers in any order.
-func median(x []float64) float64 { return stats.Median(stats.Sorted(slices.Clone(x))) }
+func median(x []float64) float64 { return stats.Median(stats.Sorted(x)) }
 
 // field is {EXPRESSION FORMAT} in a text.
 var field = regexp.MustCompile(`\{([^{}%]+) (%[^{}]*)\}`)

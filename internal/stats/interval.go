@@ -65,22 +65,20 @@ func (i Interval) Decides() bool {
 // None is the interval of something that has too few blocks.
 func None(at float64) Interval { return Interval{Low: at, High: at, Method: MethodNone} }
 
-// MedianIntervals gives the intervals of the median of ascending numbers, one
-// for each level: exact below 12 numbers, BCa from there on.
-func MedianIntervals(x []float64, rng *rand.Rand, levels ...float64) []Interval {
-	out := make([]Interval, len(levels))
+// OfMedian is the median of numbers with its 95 % interval.
+func OfMedian(values []float64, rng *rand.Rand) Estimate {
+	x := Sorted(values)
+	return Estimate{Value: Median(x), Interval: MedianInterval(x, rng, 0.95)}
+}
+
+// MedianInterval is the interval of the median of ascending numbers: exact below 12
+// numbers, BCa from there on.
+func MedianInterval(x []float64, rng *rand.Rand, level float64) Interval {
 	if len(x) < BootstrapFrom {
-		for i, level := range levels {
-			out[i] = OrderInterval(x, level)
-		}
-		return out
+		return OrderInterval(x, level)
 	}
-	draws := medianDraws(x, rng)
-	acceleration := medianAcceleration(x)
-	for i, level := range levels {
-		out[i] = bcaInterval(Median(x), draws, acceleration, expanded(len(x), level))
-		out[i].Level = level
-	}
+	out := bcaInterval(Median(x), medianDraws(x, rng), medianAcceleration(x), expanded(len(x), level))
+	out.Level = level
 	return out
 }
 
@@ -202,10 +200,10 @@ func expanded(n int, level float64) float64 {
 	return t * math.Sqrt(float64(n)/float64(n-1))
 }
 
-// ExpandedInterval is the percentile interval of ascending draws of n blocks.
-func ExpandedInterval(draws []float64, n int, level float64) Interval {
-	tail := normal.CDF(-expanded(n, level))
-	return Interval{Low: Quantile(draws, tail), High: Quantile(draws, 1-tail), Level: level, Method: MethodBootstrap}
+// ExpandedInterval is the 95 % percentile interval of ascending draws of n blocks.
+func ExpandedInterval(draws []float64, n int) Interval {
+	tail := normal.CDF(-expanded(n, 0.95))
+	return Interval{Low: Quantile(draws, tail), High: Quantile(draws, 1-tail), Level: 0.95, Method: MethodBootstrap}
 }
 
 // Source gives the random numbers of one subject: the same seed and names give

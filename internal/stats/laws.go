@@ -119,7 +119,7 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 	}
 	a, b := make([][]float64, len(l.Fits)), make([][]float64, len(l.Fits))
 	wins := make([]int, len(l.Fits))
-	LevelMedians(values, paired, FitResamples, Source(seed, "laws"), func(m []float64) {
+	LevelMedians(values, paired, Source(seed, "laws"), func(m []float64) {
 		best, least := 0, math.Inf(1)
 		for i, f := range fitAll(n, m) {
 			a[i], b[i] = append(a[i], f.A.Value), append(b[i], f.B.Value)
@@ -137,7 +137,7 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 	for i := range l.Fits {
 		f := &l.Fits[i]
 		f.A.Interval, f.B.Interval = OfReplicates(a[i], fewest), OfReplicates(b[i], fewest)
-		f.Share = float64(wins[i]) / FitResamples
+		f.Share = float64(wins[i]) / fitResamples
 	}
 }
 

@@ -125,11 +125,10 @@ func TestCoverage(t *testing.T) {
 						x[i] = draw(r)
 					}
 					slices.Sort(x)
-					i := MedianIntervals(x, r, 0.95, 0.90)
-					if i[0].Low <= 0 && 0 <= i[0].High {
+					if i := MedianInterval(x, r, 0.95); i.Low <= 0 && 0 <= i.High {
 						hit95++
 					}
-					if i[1].Low <= 0 && 0 <= i[1].High {
+					if i := MedianInterval(x, r, 0.90); i.Low <= 0 && 0 <= i.High {
 						hit90++
 					}
 				}

@@ -51,8 +51,8 @@ func (fit USL) At(n float64) float64 {
 // peakShown is the share of the replicates from which on there is a peak.
 const peakShown = 0.95
 
-// FitResamples of a fit: every replicate is a fit of its own.
-const FitResamples = 2000
+// fitResamples of a fit: every replicate is a fit of its own.
+const fitResamples = 2000
 
 // FitUSL fits the law to the medians of the levels' throughput, again for every
 // bootstrap replicate over blocks. It needs three concurrencies or more, and
@@ -85,7 +85,7 @@ func FitUSL(levels []Level, seed uint64) (USL, error) {
 func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks int, seed uint64) {
 	var rates, contentions, coherencies, peaks []float64
 	rng := Source(seed, "usl")
-	LevelMedians(values, paired, FitResamples, rng, func(m []float64) {
+	LevelMedians(values, paired, rng, func(m []float64) {
 		p, err := solveUSL(n, m)
 		if err != nil {
 			return
@@ -98,7 +98,7 @@ func (fit *USL) intervals(n []float64, values [][]float64, paired bool, blocks i
 	fit.Rate.Interval = OfReplicates(rates, blocks)
 	fit.Contention.Interval = OfReplicates(contentions, blocks)
 	fit.Coherency.Interval = OfReplicates(coherencies, blocks)
-	fit.PeakShare = float64(len(peaks)) / FitResamples
+	fit.PeakShare = float64(len(peaks)) / fitResamples
 	if fit.PeakShare < peakShown {
 		fit.Peak = nil
 	}
@@ -120,7 +120,7 @@ func OfReplicates(draws []float64, fewest int) Interval {
 		return RangeAt(slices.Min(draws), slices.Max(draws), fewest)
 	}
 	slices.Sort(draws)
-	return ExpandedInterval(draws, fewest, 0.95)
+	return ExpandedInterval(draws, fewest)
 }
 
 // CheckLevels checks the levels and orders them by N. They are paired where all
@@ -170,17 +170,17 @@ func FewestAndMost(values [][]float64) (fewest, most int) {
 	return fewest, most
 }
 
-// LevelMedians draws blocks with replacement and gives the levels' medians: the
-// same blocks for all levels where they are paired, else each level's own (a
+// LevelMedians draws blocks with replacement, fitResamples times, and gives the levels'
+// medians: the same blocks for all levels where they are paired, else each level's own (a
 // stratified bootstrap).
-func LevelMedians(values [][]float64, paired bool, b int, rng *rand.Rand, use func(medians []float64)) {
+func LevelMedians(values [][]float64, paired bool, rng *rand.Rand, use func(medians []float64)) {
 	_, most := FewestAndMost(values)
 	if paired {
-		JointMedians(values, most, b, rng, use)
+		JointMedians(values, most, fitResamples, rng, use)
 		return
 	}
 	scratch, drawn := make([]float64, most), make([]float64, len(values))
-	for range b {
+	for range fitResamples {
 		for i, v := range values {
 			own := scratch[:len(v)]
 			for k := range own {

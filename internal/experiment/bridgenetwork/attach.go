@@ -46,6 +46,6 @@ func (r reader) attachings() []attaching {
 }
 
 func (r reader) cost(seconds []float64, c study.Cell, metric string) cost {
-	x := stats.Sorted(seconds)
-	return cost{stats.Median(x), stats.MedianIntervals(x, stats.Source(r.Seed, "attach", c.ID, metric), 0.95)[0]}
+	e := stats.OfMedian(seconds, stats.Source(r.Seed, "attach", c.ID, metric))
+	return cost{e.Value, e.Interval}
 }

@@ -125,9 +125,8 @@ func (r reader) growth(s levels, cells []study.Cell, m sample.Metric) growth {
 			continue
 		}
 		measured, n = append(measured, series), append(n, float64(containers(c)))
-		x := stats.Sorted(series.Values())
-		span := stats.MedianIntervals(x, stats.Source(r.Seed, "growth", c.ID, m.Name), 0.95)[0]
-		g.Points = append(g.Points, growthPoint{containers(c), stats.Median(x), span})
+		e := stats.OfMedian(series.Values(), stats.Source(r.Seed, "growth", c.ID, m.Name))
+		g.Points = append(g.Points, growthPoint{containers(c), e.Value, e.Interval})
 		noisy = noisy || r.refused(c)
 		r.readTables(&g, c)
 	}
@@ -184,13 +183,12 @@ func slopes(n []float64, values [][]float64, most float64) []float64 {
 // judge says whether the slope differs from zero. A slope counts as none when
 // its interval keeps the change over the whole range inside the margin.
 func (g *growth) judge(slopes []float64, span float64, in analysis.Input, noisy bool) {
-	x := stats.Sorted(slopes)
-	if len(x) == 0 {
+	if len(slopes) == 0 {
 		g.Verdict, g.Why = analysis.Open, "no block holds every number of containers"
 		return
 	}
-	spans := stats.MedianIntervals(x, stats.Source(in.Seed, "slope", g.Target, g.Workload, g.Arm), 0.95)
-	g.Slope, g.Interval, g.Blocks, g.P = stats.Median(x), spans[0], len(x), stats.SignFlip(slopes)
+	e := stats.OfMedian(slopes, stats.Source(in.Seed, "slope", g.Target, g.Workload, g.Arm))
+	g.Slope, g.Interval, g.Blocks, g.P = e.Value, e.Interval, len(slopes), stats.SignFlip(slopes)
 	inside := math.Max(math.Abs(g.Interval.Low), math.Abs(g.Interval.High))*span < in.Margin
 	switch {
 	case noisy:

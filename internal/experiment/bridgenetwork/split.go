@@ -88,9 +88,8 @@ func (s *split) add(seed uint64, place string, at ...analysis.Series) {
 			}
 			added = append(added, sum)
 		}
-		added = stats.Sorted(added)
-		span := stats.MedianIntervals(added, stats.Source(seed, "split", s.Target, s.Level, s.Workload, s.Metric.Name, place), 0.95)[0]
-		p.Points = append(p.Points, splitPoint{k, stats.Median(added), span})
+		e := stats.OfMedian(added, stats.Source(seed, "split", s.Target, s.Level, s.Workload, s.Metric.Name, place))
+		p.Points = append(p.Points, splitPoint{k, e.Value, e.Interval})
 	}
 	s.Places, s.Blocks = append(s.Places, p), len(values[0])
 }

@@ -76,7 +76,7 @@ func lastExponent(levels []stats.Level, seed uint64) *stats.Estimate {
 		})
 		e.Interval = stats.RangeOf(stats.Sorted(draws))
 	} else {
-		stats.LevelMedians(values, stats.SameBlocks(levels[len(levels)-2:]), stats.FitResamples, stats.Source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
+		stats.LevelMedians(values, stats.SameBlocks(levels[len(levels)-2:]), stats.Source(seed, "exponent"), func(m []float64) { draws = append(draws, exponent(m)) })
 		e.Interval = stats.OfReplicates(draws, fewest)
 	}
 	return &e

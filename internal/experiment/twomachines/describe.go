@@ -53,9 +53,8 @@ func describe(in analysis.Input, tables []analysis.Table) (out []split, refused 
 		for b := range added {
 			added[b] = values[1][b] - values[0][b]
 		}
-		added = stats.Sorted(added)
-		s := split{Target: c.Target, Workload: c.Workload, Call: stats.Median(stats.Sorted(values[1])), Added: stats.Median(added), Blocks: len(added)}
-		s.Interval = stats.MedianIntervals(added, stats.Source(in.Seed, name, c.ID), 0.95)[0]
+		e := stats.OfMedian(added, stats.Source(in.Seed, name, c.ID))
+		s := split{Target: c.Target, Workload: c.Workload, Call: stats.Median(stats.Sorted(values[1])), Added: e.Value, Interval: e.Interval, Blocks: len(added)}
 		if s.Interval.Low > 0 {
 			s.Work = s.Interval.High / share
 		}

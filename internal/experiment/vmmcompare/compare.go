@@ -225,8 +225,7 @@ func (s reader) estimate(b analysis.Series, names ...string) (stats.Estimate, bo
 	if b.Len() == 0 {
 		return stats.Estimate{}, false
 	}
-	x := stats.Sorted(slices.Clone(b.Values()))
-	return stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(s.in.Seed, names...), 0.95)[0]}, true
+	return stats.OfMedian(b.Values(), stats.Source(s.in.Seed, names...)), true
 }
 
 // table is that of a target's cell and a metric; an empty one where there is none.

@@ -85,8 +85,7 @@ func median(in analysis.Input, cell, metric string) *stats.Estimate {
 	if s.Len() == 0 {
 		return nil
 	}
-	x := stats.Sorted(slices.Clone(s.Values()))
-	return &stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(in.Seed, "vmm-devices", cell, metric), 0.95)[0]}
+	return new(stats.OfMedian(s.Values(), stats.Source(in.Seed, "vmm-devices", cell, metric)))
 }
 
 func sections(run experiment.Run) ([]finding.Section, error) {

@@ -280,8 +280,7 @@ func (s bootReader) estimate(b analysis.Series, names ...string) (stats.Estimate
 	if b.Len() == 0 {
 		return stats.Estimate{}, false
 	}
-	x := stats.Sorted(slices.Clone(b.Values()))
-	return stats.Estimate{Value: stats.Median(x), Interval: stats.MedianIntervals(x, stats.Source(s.in.Seed, names...), 0.95)[0]}, true
+	return stats.OfMedian(b.Values(), stats.Source(s.in.Seed, names...)), true
 }
 
 // minus is the difference of two metrics of one cell, trial by trial.
