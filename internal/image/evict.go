@@ -1,11 +1,8 @@
 package image
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 
@@ -59,11 +56,7 @@ func (r Root) ProgramDigest(program string) (string, error) {
 		return "", fmt.Errorf("digest of %s: %w", program, err)
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("digest of %s: %w", program, err)
-	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return sys.Digest(program, f)
 }
 
 // openIn opens a regular file of a root, as a process would see it whose root that is.

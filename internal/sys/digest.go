@@ -15,9 +15,14 @@ func FileDigest(path string) (string, error) {
 		return "", fmt.Errorf("digest: %w", err)
 	}
 	defer f.Close()
+	return Digest(path, f)
+}
+
+// Digest is FileDigest of what a reader gives; an error names it.
+func Digest(name string, r io.Reader) (string, error) {
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("digest of %s: %w", path, err)
+	if _, err := io.Copy(h, r); err != nil {
+		return "", fmt.Errorf("digest of %s: %w", name, err)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
