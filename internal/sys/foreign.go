@@ -80,3 +80,9 @@ func readAll(l limit.Limit) func(*os.File, error) ([]byte, error) {
 		return data, nil
 	}
 }
+
+// Executable tells a program from a directory of the same name.
+func Executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil
+}

@@ -28,6 +28,7 @@ import (
 
 	"github.com/tarelab/tare/internal/cni"
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // criNamespace is containerd's namespace of all that is made by CRI, whoever asks.
@@ -90,7 +91,7 @@ const cniState = "/var/lib/cni"
 // cniDir is the one that has the plugins of a private engine's pods; "" for none.
 func cniDir() string {
 	for _, dir := range cni.PluginDirs {
-		lacks := func(plugin string) bool { return !executable(filepath.Join(dir, plugin)) }
+		lacks := func(plugin string) bool { return !sys.Executable(filepath.Join(dir, plugin)) }
 		if !slices.ContainsFunc([]string{"loopback", "ptp", "host-local"}, lacks) {
 			return dir
 		}

@@ -154,7 +154,7 @@ func (d *Driver) ready() (path string, err error) {
 // found still holds. Where there is none, the error is a driver.CannotError.
 func (d *Driver) Locate() (path string, err error) {
 	if d.runtime.Path != "" {
-		if !executable(d.runtime.Path) {
+		if !sys.Executable(d.runtime.Path) {
 			return "", d.cannot("name the binary of a runtime", "%s is not an executable file", d.runtime.Path)
 		}
 		return d.runtime.Path, nil
@@ -170,7 +170,7 @@ func (d *Driver) Locate() (path string, err error) {
 // then where Debian installs it: a user's PATH lacks the sbin directories.
 func (d *Driver) find() (string, error) {
 	for _, dir := range d.lab.ToolDirs {
-		if path := filepath.Join(dir, d.runtime.Binary); executable(path) {
+		if path := filepath.Join(dir, d.runtime.Binary); sys.Executable(path) {
 			return path, nil
 		}
 	}
@@ -178,17 +178,11 @@ func (d *Driver) find() (string, error) {
 		return filepath.Abs(path)
 	}
 	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin"} {
-		if path := filepath.Join(dir, d.runtime.Binary); executable(path) {
+		if path := filepath.Join(dir, d.runtime.Binary); sys.Executable(path) {
 			return path, nil
 		}
 	}
 	return "", exec.ErrNotFound
-}
-
-// executable tells a program from a directory of the same name.
-func executable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil
 }
 
 // usualPath is the PATH of a Docker container.

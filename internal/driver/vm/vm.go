@@ -185,7 +185,7 @@ func (d *Driver) Cannot(remedy, format string, args ...any) error {
 func (d *Driver) Locate() (string, error) {
 	for _, dir := range d.lab.ToolDirs {
 		path := filepath.Join(dir, d.vmm.Binary)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+		if sys.Executable(path) {
 			return path, nil
 		}
 	}
