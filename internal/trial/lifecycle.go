@@ -121,7 +121,7 @@ func (c *replica) exec(ctx context.Context, l Lifecycle, n int) error {
 	go out.collect()
 	exec := driver.Exec{Args: append([]string{driver.Mark, "--"}, l.Exec(n)...), Stdio: driver.Stdio{Stdout: out.write, Stderr: c.stderr.write}}
 	from, to, err := c.act(ctx, l, driver.VerbExec, exec)
-	drained := out.drain(drainGrace)
+	drained := out.drain()
 	switch {
 	case err != nil:
 		return err

@@ -489,7 +489,7 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 		}
 	}
 	for _, c := range h.copies {
-		if tail := c.stderr.tail(2 << 10); tail != "" {
+		if tail := c.stderr.tail(); tail != "" {
 			r.Failure.Stderr = tail
 			break
 		}

@@ -122,25 +122,25 @@ func (s *stream) keep(data []byte) {
 }
 
 // drain closes our end for writing and waits for the reader. A process that
-// outlives the payload may hold the stream open: after grace it is cut off and
+// outlives the payload may hold the stream open: after drainGrace it is cut off and
 // drain reports false.
-func (s *stream) drain(grace time.Duration) bool {
+func (s *stream) drain() bool {
 	s.write.Close()
 	select {
 	case <-s.done:
 		s.read.Close()
 		return true
-	case <-time.After(grace):
+	case <-time.After(drainGrace):
 		s.read.Close()
 		<-s.done
 		return false
 	}
 }
 
-// tail is the end of what was kept, for messages: at most n bytes.
-func (s *stream) tail(n int) string {
+// tail is the end of what was kept, for messages: at most 2 KiB.
+func (s *stream) tail() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := s.kept.Bytes()
-	return string(bytes.TrimSpace(b[max(0, len(b)-n):]))
+	return string(bytes.TrimSpace(b[max(0, len(b)-2<<10):]))
 }

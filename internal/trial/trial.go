@@ -449,7 +449,7 @@ func (t *running) failure(err error) *sample.Failure {
 		f.Copies, f.Each = several.failed, several.each()
 	}
 	for _, c := range t.inOrder(f.Copies) {
-		if tail := c.stderr.tail(2 << 10); tail != "" {
+		if tail := c.stderr.tail(); tail != "" {
 			f.Stderr = tail
 			break
 		}
