@@ -194,7 +194,7 @@ func TestFiveHundred(t *testing.T) {
 	l := build(t, Options{Path: Bridge, Containers: 500, Neighbours: Permanent})
 	t.Logf("built in %v", time.Since(began))
 	for _, e := range []*End{l.Client, l.Server} {
-		if n, err := e.Namespace.CountNeighbours(); err != nil || n != 499 {
+		if n, err := e.Namespace.countNeighbours(); err != nil || n != 499 {
 			t.Errorf("%d neighbours, %v", n, err)
 		}
 	}

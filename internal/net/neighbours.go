@@ -117,7 +117,7 @@ func (l *Lab) fill(peer *End, state int) error {
 			return fmt.Errorf("neighbour entry %d of %d: %w", made+1, len(others), err)
 		}
 	}
-	held, err := peer.Namespace.CountNeighbours()
+	held, err := peer.Namespace.countNeighbours()
 	if err == nil && held < len(others) {
 		return l.overflow(held, len(others))
 	}
@@ -147,7 +147,7 @@ func (l *Lab) neighboursOf(peer *End) []*End {
 	return others
 }
 
-// Neighbours counts as CountNeighbours does, in the namespace at a path.
+// Neighbours counts as countNeighbours does, in the namespace at a path.
 func Neighbours(path string) (int, error) {
 	fd, err := netns.GetFromPath(path)
 	if err != nil {
@@ -159,12 +159,12 @@ func Neighbours(path string) (int, error) {
 	}
 	n := &Namespace{fd: fd, nl: handle}
 	defer n.close()
-	return n.CountNeighbours()
+	return n.countNeighbours()
 }
 
-// CountNeighbours reads back how many other machines the namespace's neighbour tables
+// countNeighbours reads back how many other machines the namespace's neighbour tables
 // know the hardware address of, apart from addresses that links give themselves.
-func (n *Namespace) CountNeighbours() (int, error) {
+func (n *Namespace) countNeighbours() (int, error) {
 	entries, err := n.nl.NeighList(0, netlink.FAMILY_ALL)
 	if err != nil {
 		return 0, fmt.Errorf("read the neighbour tables: %w", err)

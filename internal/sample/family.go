@@ -10,8 +10,8 @@ type Family struct {
 	Make    func(of string) Metric
 }
 
-// ChurnPhases are the parts of the churn workloads' cycles.
-var ChurnPhases = []string{
+// churnPhases are the parts of the churn workloads' cycles.
+var churnPhases = []string{
 	"mkdir", "join", "leave", "rmdir", // of cgroups
 	"create", "veth", "address", "destroy", // of network namespaces
 	"mount", "pivot", "umount", // of mount namespaces
@@ -88,10 +88,10 @@ func WaitFor(lock string) Metric {
 
 // families are the families of the catalogue.
 var families = []Family{
-	{"PHASE-rate", ChurnPhases, PhaseRate},
-	{"PHASE-p50", ChurnPhases, PhaseP50},
-	{"PHASE-p99", ChurnPhases, PhaseP99},
-	{"PHASE-max", ChurnPhases, PhaseMax},
+	{"PHASE-rate", churnPhases, PhaseRate},
+	{"PHASE-p50", churnPhases, PhaseP50},
+	{"PHASE-p99", churnPhases, PhaseP99},
+	{"PHASE-max", churnPhases, PhaseMax},
 	{"CONTAINER-cpu", LoadContainers, ContainerCPU},
 	{"ROLE-" + Switches, SwitchRoles, RoleSwitches},
 	{"client-COUNTER", Counters, ClientCounter},

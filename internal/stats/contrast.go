@@ -451,5 +451,5 @@ func (r *ranking) byMedian(level float64) Shift {
 		differences = append(differences, r.values[at]-control)
 	})
 	x := Sorted(differences)
-	return Shift{Value: Median(x), Interval: OrderInterval(x, level), P: signFlipSorted(x), Blocks: len(x)}
+	return Shift{Value: Median(x), Interval: orderInterval(x, level), P: signFlipSorted(x), Blocks: len(x)}
 }

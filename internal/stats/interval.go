@@ -75,17 +75,17 @@ func OfMedian(values []float64, rng *rand.Rand) Estimate {
 // numbers, BCa from there on.
 func MedianInterval(x []float64, rng *rand.Rand, level float64) Interval {
 	if len(x) < BootstrapFrom {
-		return OrderInterval(x, level)
+		return orderInterval(x, level)
 	}
 	out := bcaInterval(Median(x), medianDraws(x, rng), medianAcceleration(x), expanded(len(x), level))
 	out.Level = level
 	return out
 }
 
-// OrderInterval is the distribution-free interval of the median between two
+// orderInterval is the distribution-free interval of the median between two
 // order statistics, x(k) to x(n+1-k) (Hettmansperger and McKean, Robust
 // Nonparametric Statistical Methods, 2011, §1.3). It covers at least the level.
-func OrderInterval(x []float64, level float64) Interval {
+func orderInterval(x []float64, level float64) Interval {
 	if len(x) == 0 {
 		return None(0)
 	}
@@ -225,12 +225,12 @@ func RangeOf(x []float64) Interval {
 	if len(x) == 0 {
 		return None(0)
 	}
-	return RangeAt(x[0], x[len(x)-1], len(x))
+	return rangeAt(x[0], x[len(x)-1], len(x))
 }
 
-// RangeAt is a range of so many blocks. It holds the median at a level of
+// rangeAt is a range of so many blocks. It holds the median at a level of
 // 1 - 2^(1-n): 75 % of three blocks, 94 % of five; one block has none.
-func RangeAt(low, high float64, blocks int) Interval {
+func rangeAt(low, high float64, blocks int) Interval {
 	if blocks < 2 {
 		return None(low)
 	}
@@ -241,7 +241,7 @@ func RangeAt(low, high float64, blocks int) Interval {
 // the range of the blocks.
 func OverBlocks(values []float64) Estimate {
 	x := Sorted(values)
-	e := Estimate{Value: Median(x), Interval: OrderInterval(x, 0.95)}
+	e := Estimate{Value: Median(x), Interval: orderInterval(x, 0.95)}
 	if e.Interval.Method == MethodNone {
 		e.Interval = RangeOf(x)
 	}

@@ -65,7 +65,7 @@ const (
 // intervals and the stability of the choice come from a bootstrap over blocks
 // of the levels' medians. It needs three levels, and five values in all.
 func FitLaws(levels []Level, seed uint64) (Laws, error) {
-	n, values, paired, err := CheckLevels(levels)
+	n, values, paired, err := checkLevels(levels)
 	if err != nil {
 		return Laws{}, fmt.Errorf("fit the laws of growth: %w", err)
 	}

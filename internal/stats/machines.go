@@ -62,7 +62,7 @@ func OverMachines(values, errors []float64) (m Machines, ok bool) {
 	}
 	if k >= MinimumBlocks {
 		ascending := Sorted(values)
-		m.Median = &Estimate{Value: Median(ascending), Interval: OrderInterval(ascending, 0.95)}
+		m.Median = &Estimate{Value: Median(ascending), Interval: orderInterval(ascending, 0.95)}
 	}
 	m.Between, m.Within = between(sd, n, errors)
 	return m, true

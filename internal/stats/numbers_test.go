@@ -152,11 +152,11 @@ func TestOrderInterval(t *testing.T) {
 			t.Errorf("n=%d: rank %d, want %d", n, k, want)
 		}
 	}
-	i := OrderInterval([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 0.95)
+	i := orderInterval([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, 0.95)
 	if i.Low != 2 || i.High != 8 || i.Method != MethodOrder {
 		t.Errorf("%+v, want 2..8", i)
 	}
-	if i := OrderInterval([]float64{1, 2, 3}, 0.95); i.Method != MethodNone || i.Low != 2 || i.High != 2 {
+	if i := orderInterval([]float64{1, 2, 3}, 0.95); i.Method != MethodNone || i.Low != 2 || i.High != 2 {
 		t.Errorf("%+v of three values, want none at 2", i)
 	}
 }
@@ -286,7 +286,7 @@ func TestRankSumAgainstBruteForce(t *testing.T) {
 				far++
 			}
 		}
-		near(t, fmt.Sprint(x, y), RankSum(x, y), float64(far)/float64(all), 1e-12)
+		near(t, fmt.Sprint(x, y), rankSum(x, y), float64(far)/float64(all), 1e-12)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestRankSumLimit(t *testing.T) {
 		for i := range y {
 			y[i] = math.Floor(10 * r.NormFloat64())
 		}
-		if RankSum(x, y) <= 0.05 {
+		if rankSum(x, y) <= 0.05 {
 			rejected++
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // values for the level the interval is the widest that they allow (Shift.Reached).
 func Between(x, y []float64, level float64) Shift {
 	n := min(len(x), len(y))
-	out := Shift{Blocks: n, P: RankSum(x, y), Interval: None(0)}
+	out := Shift{Blocks: n, P: rankSum(x, y), Interval: None(0)}
 	if n == 0 {
 		return out
 	}
@@ -41,7 +41,7 @@ func Between(x, y []float64, level float64) Shift {
 
 // SmallestBetween is the smallest two-sided p-value of the rank-sum test of two
 // independent samples of m and n values.
-func SmallestBetween(m, n int) float64 { return min(1, 2/math.Exp(LogChoose(m+n, n))) }
+func SmallestBetween(m, n int) float64 { return min(1, 2/math.Exp(logChoose(m+n, n))) }
 
 // BlocksBetween is the number of blocks of each of two runs from which Between has
 // an interval at a level; never below MinimumBlocks.
@@ -89,7 +89,7 @@ func mannWhitneyRank(m, n int, tail float64) int {
 			ways[s] += ways[s-i]
 		}
 	}
-	all, below, k := math.Exp(LogChoose(m+n, n)), 0.0, 0
+	all, below, k := math.Exp(logChoose(m+n, n)), 0.0, 0
 	for k < pairs/2 && below+ways[k] <= tail*all*(1+1e-9) {
 		below += ways[k]
 		k++
@@ -101,10 +101,10 @@ func mannWhitneyRank(m, n int, tail float64) int {
 // permutation distribution is enumerated.
 const exactRankSum = 48
 
-// RankSum is the p-value, two-sided, of the permutation test on rank sums of
+// rankSum is the p-value, two-sided, of the permutation test on rank sums of
 // two independent samples (Wilcoxon 1945; Mann and Whitney 1947; ties by
 // midranks): exact up to 48 values together, its normal limit above.
-func RankSum(x, y []float64) float64 {
+func rankSum(x, y []float64) float64 {
 	if len(x) == 0 || len(y) == 0 {
 		return 1
 	}
@@ -162,8 +162,8 @@ func exactRankSumP(ranks []float64, k int, distance float64) float64 {
 	return far / all
 }
 
-// LogChoose is the logarithm of the binomial coefficient n over k.
-func LogChoose(n, k int) float64 {
+// logChoose is the logarithm of the binomial coefficient n over k.
+func logChoose(n, k int) float64 {
 	a, _ := math.Lgamma(float64(n + 1))
 	b, _ := math.Lgamma(float64(k + 1))
 	c, _ := math.Lgamma(float64(n - k + 1))

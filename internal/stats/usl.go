@@ -58,7 +58,7 @@ const fitResamples = 2000
 // bootstrap replicate over blocks. It needs three concurrencies or more, and
 // intervals need 6 blocks of each: with fewer of some they are ranges.
 func FitUSL(levels []Level, seed uint64) (USL, error) {
-	n, values, paired, err := CheckLevels(levels)
+	n, values, paired, err := checkLevels(levels)
 	if err != nil {
 		return USL{}, fmt.Errorf("fit the scalability law: %w", err)
 	}
@@ -117,15 +117,15 @@ func OfReplicates(draws []float64, fewest int) Interval {
 	case len(draws) == 0:
 		return None(0)
 	case fewest < MinimumBlocks:
-		return RangeAt(slices.Min(draws), slices.Max(draws), fewest)
+		return rangeAt(slices.Min(draws), slices.Max(draws), fewest)
 	}
 	slices.Sort(draws)
 	return ExpandedInterval(draws, fewest)
 }
 
-// CheckLevels checks the levels and orders them by N. They are paired where all
+// checkLevels checks the levels and orders them by N. They are paired where all
 // are of the same blocks.
-func CheckLevels(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
+func checkLevels(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
 	levels = slices.Clone(levels)
 	slices.SortFunc(levels, func(a, b Level) int {
 		switch {

@@ -381,7 +381,7 @@ func (c *checker) shares(at string, l Environment) {
 		c.fail(at+".memory", "%d is negative", l.Memory)
 	}
 	if l.Memory > 0 && l.Memory < minMemory {
-		c.fail(at+".memory", "%s is less than %s, in which no process starts", FormatSize(l.Memory), FormatSize(minMemory))
+		c.fail(at+".memory", "%s is less than %s, in which no process starts", formatSize(l.Memory), formatSize(minMemory))
 	}
 	if l.Pids < 0 {
 		c.fail(at+".pids", "%d is negative", l.Pids)

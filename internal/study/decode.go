@@ -222,7 +222,7 @@ func read(written string, t reflect.Type, as string) (any, error) {
 	case as == "size":
 		return ParseSize(written)
 	case as == "duration":
-		return ParseDuration(written)
+		return parseDuration(written)
 	case as == "fraction":
 		return ParseFraction(written)
 	case t == reflect.TypeFor[time.Duration]():

@@ -210,7 +210,7 @@ func suffix(l Environment, copies int) string {
 		b.WriteString("+idle")
 	}
 	if l.Memory > 0 {
-		b.WriteString("+memory=" + FormatSize(l.Memory))
+		b.WriteString("+memory=" + formatSize(l.Memory))
 	}
 	if l.Pids > 0 {
 		fmt.Fprintf(&b, "+pids=%d", l.Pids)
@@ -221,9 +221,9 @@ func suffix(l Environment, copies int) string {
 	return b.String()
 }
 
-// FormatSize writes bytes in the largest power of 1024 that divides them, so
+// formatSize writes bytes in the largest power of 1024 that divides them, so
 // that ParseSize reads the same number back.
-func FormatSize(bytes int64) string {
+func formatSize(bytes int64) string {
 	for _, unit := range []string{"TiB", "GiB", "MiB", "KiB"} {
 		if factor := int64(sizeUnits[unit]); bytes >= factor && bytes%factor == 0 {
 			return fmt.Sprintf("%d%s", bytes/factor, unit)
@@ -235,17 +235,17 @@ func FormatSize(bytes int64) string {
 // Wants reports whether the study asks for a target, by name or by "all", so
 // that it is worth finding out whether the target works.
 func (s Study) Wants(name string) bool {
-	if name == s.Control || slices.Contains(s.LoadTargets(), name) || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
+	if name == s.Control || slices.Contains(s.loadTargets(), name) || slices.Contains(s.Targets, name) || slices.Contains(s.Optional, name) {
 		return true
 	}
 	return slices.Contains(s.Targets, AllTargets) && !variant(name)
 }
 
 // HasLoad reports whether something runs next to the instances of some level.
-func (s Study) HasLoad() bool { return len(s.LoadTargets()) > 0 }
+func (s Study) HasLoad() bool { return len(s.loadTargets()) > 0 }
 
-// LoadTargets are the targets that the loads of levels run on, each once.
-func (s Study) LoadTargets() []string {
+// loadTargets are the targets that the loads of levels run on, each once.
+func (s Study) loadTargets() []string {
 	var names []string
 	for _, l := range slices.Concat(s.Environments, s.OptionalEnvironments) {
 		if l.Load != nil && !slices.Contains(names, l.Load.On()) {

@@ -14,7 +14,7 @@ import (
 )
 
 // Limit bounds a number of some cells: a study's promise, or a gate's. At least one
-// of AtMost and AtLeast is set (ParseBound).
+// of AtMost and AtLeast is set (parseBound).
 type Limit struct {
 	// Cell is WORKLOAD/TARGET or WORKLOAD/TARGET:METRIC. The workload may also be the
 	// name of a group, as start+x4; the target may be *, which is every one but the
@@ -70,13 +70,13 @@ func (l Limit) Bounds() (Bounds, error) {
 	var most, least sample.Unit
 	var err error
 	if l.AtMost != "" {
-		if b.Most, most, err = ParseBound(l.AtMost); err != nil {
+		if b.Most, most, err = parseBound(l.AtMost); err != nil {
 			return b, fmt.Errorf("at-most: %w", err)
 		}
 		b.Unit = most
 	}
 	if l.AtLeast != "" {
-		if b.Least, least, err = ParseBound(l.AtLeast); err != nil {
+		if b.Least, least, err = parseBound(l.AtLeast); err != nil {
 			return b, fmt.Errorf("at-least: %w", err)
 		}
 		b.Unit = least
@@ -104,9 +104,9 @@ var boundUnits = map[string]struct {
 	"bit/s": {sample.BitsPerSecond, 1}, "kbit/s": {sample.BitsPerSecond, 1e3}, "Mbit/s": {sample.BitsPerSecond, 1e6}, "Gbit/s": {sample.BitsPerSecond, 1e9},
 }
 
-// ParseBound reads one side of a limit. "+10 %", "110 %", "1.10" and "25 x" are ratios, with
+// parseBound reads one side of a limit. "+10 %", "110 %", "1.10" and "25 x" are ratios, with
 // the unit "". "20 ms", "3 MiB" and "500 /s" are values, given in the base unit.
-func ParseBound(text string) (value float64, unit sample.Unit, err error) {
+func parseBound(text string) (value float64, unit sample.Unit, err error) {
 	text = strings.TrimSpace(text)
 	m := quantity.FindStringSubmatch(text)
 	if m == nil {

@@ -14,7 +14,7 @@ func TestParseBound(t *testing.T) {
 		"20 ms": {Most: 0.02, Unit: sample.Seconds}, "3MiB": {Most: 3 << 20, Unit: sample.Bytes}, "500 /s": {Most: 500, Unit: sample.PerSecond},
 		"2 MiB/s": {Most: 2 << 20, Unit: sample.BytesPerSecond}, "1.5 Gbit/s": {Most: 1.5e9, Unit: sample.BitsPerSecond}, "0 count": {Unit: sample.Count},
 	} {
-		value, unit, err := ParseBound(text)
+		value, unit, err := parseBound(text)
 		if err != nil || math.Abs(value-want.Most) > 1e-9*math.Abs(want.Most) || unit != want.Unit {
 			t.Errorf("%q: %g %q, %v", text, value, unit, err)
 		}
@@ -23,7 +23,7 @@ func TestParseBound(t *testing.T) {
 		"": "is not a bound", "fast": "is not a bound", "+5": "a sign needs %", "-5 ms": "a sign needs %", "0": "a ratio is above 0", "-100 %": "a ratio is above 0",
 		"5 apples": `"apples" is not a unit`, "3 M": `"M" is not a unit`, "1e9": `is not a unit`, strings.Repeat("9", 400): "is not a bound",
 	} {
-		if value, _, err := ParseBound(text); err == nil || !strings.Contains(err.Error(), says) {
+		if value, _, err := parseBound(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %g, %v, want %q", text, value, err, says)
 		}
 	}

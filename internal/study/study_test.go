@@ -246,8 +246,8 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for _, n := range []int64{1, 1023, 1024, 3 << 20, 5<<30 + 1, 1 << 50} {
-		if got, err := ParseSize(FormatSize(n)); err != nil || got != n {
-			t.Errorf("%d: %s: %d (%v)", n, FormatSize(n), got, err)
+		if got, err := ParseSize(formatSize(n)); err != nil || got != n {
+			t.Errorf("%d: %s: %d (%v)", n, formatSize(n), got, err)
 		}
 	}
 	for _, text := range []string{"", "x", "0", "-1", "1e30", "9999999TiB", "0.1B", "5 5", "MiB", "512MiBs"} {

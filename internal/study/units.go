@@ -51,9 +51,9 @@ func ParseSize(text string) (int64, error) {
 	return int64(math.Round(bytes)), nil
 }
 
-// ParseDuration reads a length of time with its unit: "10s", "1m30s", "500 ms".
+// parseDuration reads a length of time with its unit: "10s", "1m30s", "500 ms".
 // It refuses what is not above zero.
-func ParseDuration(text string) (time.Duration, error) {
+func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.ReplaceAll(text, " ", ""))
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a duration: write a number and a unit (ms, s, m, h), as in 10s or 1m30s", text)
