@@ -164,8 +164,8 @@ var builders = map[Path]func(*Lab) error{
 }
 
 // namespace makes a namespace that Close removes.
-func (l *Lab) namespace(then ...func(*Namespace) error) (*Namespace, error) {
-	n, err := l.maker.namespace(then...)
+func (l *Lab) namespace() (*Namespace, error) {
+	n, err := l.maker.namespace()
 	if err == nil {
 		l.all = append(l.all, n)
 	}

@@ -65,16 +65,10 @@ func (m *maker) do(f func() error) error {
 	return <-done
 }
 
-// namespace makes a namespace, in which the thread stays until it makes the
-// next; then does what else is asked for there.
-func (m *maker) namespace(then ...func(*Namespace) error) (n *Namespace, err error) {
+// namespace makes a namespace, in which the thread stays until it makes the next.
+func (m *maker) namespace() (n *Namespace, err error) {
 	err = m.do(func() error {
 		n, err = newNamespace(m.six)
-		for _, f := range then {
-			if err == nil {
-				err = f(n)
-			}
-		}
 		return err
 	})
 	if err != nil && n != nil {
