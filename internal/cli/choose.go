@@ -248,24 +248,14 @@ func withCPUSet(levels []study.Environment, cpus string) ([]study.Environment, e
 	if len(levels) == 0 {
 		levels = []study.Environment{{}}
 	}
-	return changed(levels, "--cpuset", "lets an instance use all CPUs", func(l *study.Environment) bool {
-		if l.CPUSet != "" || l.CPUs != 0 {
-			return false
+	levels, bound := slices.Clone(levels), false
+	for i, l := range levels {
+		if l.CPUSet == "" && l.CPUs == 0 {
+			levels[i].CPUSet, bound = cpus, true
 		}
-		l.CPUSet = cpus
-		return true
-	})
-}
-
-// changed applies a change to the levels that it concerns; there must be one.
-func changed(levels []study.Environment, flag, wanted string, change func(*study.Environment) bool) ([]study.Environment, error) {
-	levels = slices.Clone(levels)
-	any := false
-	for i := range levels {
-		any = change(&levels[i]) || any
 	}
-	if !any {
-		return nil, fmt.Errorf("%s: no environment of the study %s", flag, wanted)
+	if !bound {
+		return nil, errors.New("--cpuset: no environment of the study lets an instance use all CPUs")
 	}
 	return levels, nil
 }
