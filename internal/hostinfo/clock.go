@@ -58,7 +58,7 @@ func countedClock() (float64, error) {
 		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Read_format: unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	}
-	fd, err := sys.OpenPerf(&attr, 0, -1, -1, 0)
+	fd, err := sys.OpenPerf(&attr, 0, -1, 0)
 	if err != nil {
 		return 0, fmt.Errorf("perf_event_open: %w", err)
 	}

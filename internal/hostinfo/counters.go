@@ -32,7 +32,7 @@ func counts(kind uint32, config uint64) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	attr := unix.PerfEventAttr{Type: kind, Config: config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
-	fd, err := sys.OpenPerf(&attr, 0, -1, -1, 0)
+	fd, err := sys.OpenPerf(&attr, 0, -1, 0)
 	if err != nil {
 		return fmt.Errorf("perf_event_open: %w", err)
 	}

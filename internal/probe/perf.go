@@ -154,7 +154,7 @@ func openOn(group *os.File, cpus []int, e event) (open []counter, err error) {
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING}
 	var offline error
 	for _, cpu := range cpus {
-		fd, err := sys.OpenPerf(&attr, int(group.Fd()), cpu, -1, unix.PERF_FLAG_PID_CGROUP)
+		fd, err := sys.OpenPerf(&attr, int(group.Fd()), cpu, unix.PERF_FLAG_PID_CGROUP)
 		if errors.Is(err, unix.ENODEV) {
 			offline = err
 			continue

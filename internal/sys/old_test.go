@@ -82,7 +82,7 @@ func TestHandle(t *testing.T) {
 
 // TestOpenPerf: its descriptor closes with execve.
 func TestOpenPerf(t *testing.T) {
-	fd, err := OpenPerf(&unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK}, 0, -1, -1, 0)
+	fd, err := OpenPerf(&unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_TASK_CLOCK}, 0, -1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,10 +134,10 @@ func (e *perfEvents) openSampler(r *ring, cpu, size int) error {
 func (r *ring) open(attr *unix.PerfEventAttr, cpu int) error {
 	attr.Size = uint32(unsafe.Sizeof(*attr))
 	attr.Bits, attr.Clockid = attr.Bits|unix.PerfBitUseClockID, unix.CLOCK_MONOTONIC
-	fd, err := sys.OpenPerf(attr, -1, cpu, -1, 0)
+	fd, err := sys.OpenPerf(attr, -1, cpu, 0)
 	if errors.Is(err, unix.EINVAL) {
 		attr.Bits, attr.Clockid = attr.Bits&^unix.PerfBitUseClockID, 0
-		fd, err = sys.OpenPerf(attr, -1, cpu, -1, 0)
+		fd, err = sys.OpenPerf(attr, -1, cpu, 0)
 	}
 	if err != nil {
 		return err
