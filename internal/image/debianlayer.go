@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -95,9 +96,7 @@ func (l *debianLayer) describe(p debian.Package, control map[string][]byte, c co
 func (l *debianLayer) database() tree {
 	l.info.put("/var/lib/dpkg/status", 0o644, l.status.String())
 	l.info.put("/var/lib/dpkg/info/format", 0o644, "1\n")
-	for k, e := range l.passwords {
-		l.info[k] = e
-	}
+	maps.Copy(l.info, l.passwords)
 	return l.info
 }
 

@@ -82,7 +82,7 @@ func (c cached) err() error {
 // proof takes seconds. With fresh, nothing kept is used.
 func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []Finding {
 	if mounts, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter("/")); err == nil && len(mounts) == 0 {
-		return unproven(drivers, "this / is a chroot and no mount point, so no target's mounts can be kept apart", "mount --bind ROOT ROOT before chroot ROOT")
+		return unproven(drivers)
 	}
 	host := hostinfo.Gather()
 	boot := host.BootID
@@ -148,11 +148,12 @@ func lacksCall(d driver.Driver) error {
 	return nil
 }
 
-// unproven says of each driver why it could not be proven.
-func unproven(drivers []driver.Driver, lacks, remedy string) []Finding {
+// unproven says of each driver that a chroot cannot prove it.
+func unproven(drivers []driver.Driver) []Finding {
 	var findings []Finding
 	for _, d := range drivers {
-		findings = append(findings, Finding{Target: d.Name(), Err: &driver.CannotError{Target: d.Name(), Lacks: lacks, Remedy: remedy}})
+		findings = append(findings, Finding{Target: d.Name(), Err: &driver.CannotError{Target: d.Name(),
+			Lacks: "this / is a chroot and no mount point, so no target's mounts can be kept apart", Remedy: "mount --bind ROOT ROOT before chroot ROOT"}})
 	}
 	return findings
 }

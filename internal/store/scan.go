@@ -122,12 +122,12 @@ func (b *batch) plain(text []byte) (t trialLine, ok bool) {
 // metricsOf reads the values' object behind its opening brace.
 func (b *batch) metricsOf(s *scanner) {
 	var before []byte
-	for more := true; more && !s.bad; more = s.next(',') {
+	for more := true; more && !s.bad; more = s.comma() {
 		s.expect(`"`)
 		name := s.text()
 		s.expect(`:[`)
 		from := len(b.values)
-		for more := true; more && !s.bad; more = s.next(',') {
+		for more := true; more && !s.bad; more = s.comma() {
 			b.values = append(b.values, s.number())
 		}
 		s.expect(`]`)
@@ -154,8 +154,8 @@ func (s *scanner) expect(token string) {
 	s.rest = s.rest[len(token):]
 }
 
-func (s *scanner) next(c byte) bool {
-	if s.bad || len(s.rest) == 0 || s.rest[0] != c {
+func (s *scanner) comma() bool {
+	if s.bad || len(s.rest) == 0 || s.rest[0] != ',' {
 		return false
 	}
 	s.rest = s.rest[1:]
