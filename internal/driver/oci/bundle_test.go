@@ -75,6 +75,17 @@ func TestQuirks(t *testing.T) {
 	}
 }
 
+func TestAColonInALogsPathIsNoKindOfLog(t *testing.T) {
+	for log, want := range map[string]string{"/a/log": "/a/log", "/a:b/log": "file:/a:b/log"} {
+		if args := New(driver.Lab{}, crun()).arguments("crun", "/s", log, "state"); !slices.Contains(args, want) {
+			t.Errorf("crun's log %s: %q", log, args)
+		}
+	}
+	if args := New(driver.Lab{}, runc()).arguments("runc", "/s", "/a:b/log", "state"); !slices.Contains(args, "/a:b/log") {
+		t.Errorf("runc's log: %q", args)
+	}
+}
+
 func TestLastErrorIsTheRuntimesOwn(t *testing.T) {
 	for log, want := range map[string]string{
 		"": "",

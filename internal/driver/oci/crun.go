@@ -7,5 +7,5 @@ import "time"
 // cgroup manager.
 func crun() Runtime {
 	return Runtime{Name: "crun", Binary: "crun", Remedy: "tare setup installs it", Rootless: true, Groupless: []string{"--cgroup-manager=disabled"},
-		HidesUnified: true, NoStats: true, StartTime: 10 * time.Millisecond, Order: 210}
+		LogKind: "file:", HidesUnified: true, NoStats: true, StartTime: 10 * time.Millisecond, Order: 210}
 }

@@ -33,6 +33,9 @@ type Runtime struct {
 	// Platform is how it catches system calls, where it can choose: a fact of
 	// the report; "" where it has none.
 	Platform string
+	// LogKind goes before a log's path with a colon in it, where the runtime takes
+	// what is before the colon for the kind of log.
+	LogKind string
 	// Groupless are the flags that keep it from making cgroups of its own where
 	// tare can make none: it would put them wherever the user may write, by
 	// names that no sweep knows.
@@ -253,6 +256,9 @@ func (d *Driver) surroundings() ([]launch.Step, error) {
 
 // arguments are the runtime's global flags for one instance, and a command.
 func (d *Driver) arguments(binary, state, log string, command ...string) []string {
+	if strings.Contains(log, ":") {
+		log = d.runtime.LogKind + log
+	}
 	args := append([]string{binary, "--root", state, "--log", log, "--log-format", "json"}, d.runtime.Flags...)
 	if trees, err := sys.Cgroups(); err == nil && !trees.Usable() {
 		args = append(args, d.runtime.Groupless...)
