@@ -184,13 +184,27 @@ func (l *Lab) settleRights() error {
 	if !l.Target.Root {
 		return nil
 	}
-	err := mountVolatile(l.Target.VolatileDir)
+	lacks, err := "CAP_SYS_ADMIN", mountVolatile(l.Target.VolatileDir)
+	if err == nil {
+		lacks, err = "right to make devices", makeDevice(l.Target.VolatileDir)
+	}
 	if errors.Is(err, unix.EPERM) {
 		l.Target.Root = false
-		l.notes = append(l.notes, fmt.Sprintf("this root has no CAP_SYS_ADMIN, as in an unprivileged container, and can do what a user can: %v", err))
+		l.notes = append(l.notes, fmt.Sprintf("this root has no %s, as in an unprivileged container, and can do what a user can: %v", lacks, err))
 		return nil
 	}
 	return err
+}
+
+// makeDevice makes a device in a directory in memory, and removes it; where it may not,
+// it gives the memory up. The root of a user namespace has CAP_SYS_ADMIN there, and may
+// make no device, nor mount the proc and sysfs of namespaces that are not its own.
+func makeDevice(dir string) error {
+	null := filepath.Join(dir, "null")
+	if err := unix.Mknod(null, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
+		return errors.Join(fmt.Errorf("make a device at %s: %w", null, err), unix.Unmount(dir, unix.MNT_DETACH))
+	}
+	return os.Remove(null)
 }
 
 // Drivers are the targets of these names, or all that this build of tare knows,
