@@ -54,3 +54,32 @@ func dropMknod() error {
 	data[0].Effective &^= 1 << unix.CAP_MKNOD
 	return unix.Capset(&header, &data[0])
 }
+
+// Without /proc no session can be proven, and the error says so.
+func TestASessionThatCannotBeProvenSaysWhy(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	state, made := t.TempDir(), make(chan error)
+	go func() {
+		runtime.LockOSThread() // the mount namespace is this thread's alone, and ends with it
+		err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+		if err == nil {
+			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if err == nil {
+			err = unix.Mount(driver.Label, "/proc", "tmpfs", 0, "")
+		}
+		if err == nil {
+			_, err = newSession(state)
+		}
+		made <- err
+	}()
+	err := <-made
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("needs the rights of the machine's root")
+	}
+	if err == nil || !strings.Contains(err.Error(), "identity of this process") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -71,6 +71,7 @@ func newSession(state string) (*session, error) {
 	if err := closeToOthers(sessionsDir(state)); err != nil {
 		return nil, err
 	}
+	var err error
 	for range 8 { // a sweeper may take a directory for a dead one's before it is locked
 		var random [4]byte
 		if _, err := rand.Read(random[:]); err != nil {
@@ -78,7 +79,7 @@ func newSession(state string) (*session, error) {
 		}
 		s := &session{name: "s" + hex.EncodeToString(random[:])}
 		s.dir = filepath.Join(sessionsDir(state), s.name)
-		err := os.Mkdir(s.dir, 0o700)
+		err = os.Mkdir(s.dir, 0o700)
 		if err == nil {
 			err = s.tryLock()
 		}
@@ -92,7 +93,7 @@ func newSession(state string) (*session, error) {
 			return nil, fmt.Errorf("session: %w", err)
 		}
 	}
-	return nil, fmt.Errorf("no session could be locked below %s", sessionsDir(state))
+	return nil, fmt.Errorf("no session could be locked below %s: %w", sessionsDir(state), err)
 }
 
 // closeVolume takes others' rights to write away from an empty volume of root's that is
