@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenPerf is perf_event_open(2) of an event in no group, whose descriptor no child inherits. Before Linux 3.14
-// the call itself cannot say so.
+// OpenPerf is perf_event_open(2) of an event in no group, whose descriptor no child
+// inherits. Before Linux 3.14 the call itself cannot say so.
 func OpenPerf(attr *unix.PerfEventAttr, pid, cpu, flags int) (int, error) {
 	fd, err := unix.PerfEventOpen(attr, pid, cpu, -1, flags|unix.PERF_FLAG_FD_CLOEXEC)
 	if err != unix.EINVAL {
