@@ -113,6 +113,10 @@ func execute(ctx context.Context, root *cobra.Command) (err error) {
 // which systemd kills, so that tare says how it ended.
 const graceTime = 80 * time.Second
 
+// oneWish is within how long the same signal again is the same wish: timeout(1) sends its
+// own to its child, and then to the group of both. Who is as fast presses again.
+const oneWish = 300 * time.Millisecond
+
 // heed finishes tidily what is under way when the first signal comes. A second Ctrl-C
 // or SIGTERM leaves at once. SIGHUP does not count as a second signal, because a
 // terminal that closes and its shell both send one. After a SIGTERM or SIGHUP that the
@@ -127,6 +131,7 @@ func heed(signals <-chan os.Signal, w io.Writer, grace time.Duration, finish, le
 	}
 	fmt.Fprintln(w, "tare: finishing; a second Ctrl-C or SIGTERM leaves at once, and tare sweep then removes what is left")
 	finish()
+	began := time.Now()
 	var late <-chan time.Time
 	if first != os.Interrupt {
 		late = time.After(grace)
@@ -137,6 +142,7 @@ func heed(signals <-chan os.Signal, w io.Writer, grace time.Duration, finish, le
 			switch {
 			case !more:
 				return
+			case s == first && time.Since(began) < oneWish:
 			case s == os.Interrupt || s == syscall.SIGTERM:
 				leave()
 			case late == nil:

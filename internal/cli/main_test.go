@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver/all"
@@ -19,26 +20,34 @@ import (
 func TestHeed(t *testing.T) {
 	for name, c := range map[string]struct {
 		signals          []os.Signal
+		apart            time.Duration
 		finished, leaves int
 	}{
-		"none":                    {nil, 0, 0},
-		"Ctrl-C":                  {[]os.Signal{os.Interrupt}, 1, 0},
-		"twice":                   {[]os.Signal{os.Interrupt, os.Interrupt}, 1, 1},
-		"a terminal that closes":  {[]os.Signal{syscall.SIGHUP, syscall.SIGHUP}, 1, 0},
-		"a supervisor, twice":     {[]os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 1, 1},
-		"ended by another, then ": {[]os.Signal{syscall.SIGTERM, os.Interrupt}, 1, 1},
+		"none":                   {nil, 0, 0, 0},
+		"Ctrl-C":                 {[]os.Signal{os.Interrupt}, 0, 1, 0},
+		"twice":                  {[]os.Signal{os.Interrupt, os.Interrupt}, oneWish, 1, 1},
+		"a terminal that closes": {[]os.Signal{syscall.SIGHUP, syscall.SIGHUP}, oneWish, 1, 0},
+		"a supervisor, twice":    {[]os.Signal{syscall.SIGTERM, syscall.SIGTERM}, oneWish, 1, 1},
+		"ended by another":       {[]os.Signal{syscall.SIGTERM, os.Interrupt}, 0, 1, 1},
+		"timeout":                {[]os.Signal{syscall.SIGTERM, syscall.SIGTERM}, 0, 1, 0},
+		"timeout --signal INT":   {[]os.Signal{os.Interrupt, os.Interrupt}, 0, 1, 0},
 	} {
-		signals := make(chan os.Signal, len(c.signals))
-		for _, s := range c.signals {
-			signals <- s
-		}
-		close(signals)
-		var said strings.Builder
-		finished, left := 0, 0
-		heed(signals, &said, time.Hour, func() { finished++ }, func() { left++ })
-		if finished != c.finished || left != c.leaves || strings.Contains(said.String(), "tare sweep") != (c.finished > 0) {
-			t.Errorf("%s: finished %d times, left %d times, said %q", name, finished, left, said.String())
-		}
+		synctest.Test(t, func(t *testing.T) {
+			signals := make(chan os.Signal)
+			go func() {
+				for _, s := range c.signals {
+					signals <- s
+					time.Sleep(c.apart)
+				}
+				close(signals)
+			}()
+			var said strings.Builder
+			finished, left := 0, 0
+			heed(signals, &said, time.Hour, func() { finished++ }, func() { left++ })
+			if finished != c.finished || left != c.leaves || strings.Contains(said.String(), "tare sweep") != (c.finished > 0) {
+				t.Errorf("%s: finished %d times, left %d times, said %q", name, finished, left, said.String())
+			}
+		})
 	}
 }
 
