@@ -118,10 +118,18 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	}
 	if err == nil && flags.Changed("on") {
 		st.Targets, st.Optional = f.on, nil
-		st.Workloads = slices.Clone(st.Workloads)
-		for i := range st.Workloads {
-			st.Workloads[i].Except = nil
+		other := func(target string) bool { return !slices.Contains(f.on, target) }
+		var workloads []study.Workload
+		for _, w := range st.Workloads {
+			w.Except = nil
+			if len(w.Targets) > 0 {
+				if w.Targets = slices.DeleteFunc(slices.Clone(w.Targets), other); len(w.Targets) == 0 {
+					continue // it is measured on other targets alone
+				}
+			}
+			workloads = append(workloads, w)
 		}
+		st.Workloads = workloads
 	}
 	if err == nil && flags.Changed("control") {
 		st.Control = f.control

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -179,5 +180,30 @@ func TestChooseWithoutCounters(t *testing.T) {
 	}
 	if _, err := choose(t, "--no-counters"); err == nil || !strings.Contains(err.Error(), "it has no counters") {
 		t.Errorf("of a study that counts nothing: %v", err)
+	}
+}
+
+// A workload that is measured on other targets alone is left out.
+func TestOnLeavesOutWhatOthersMeasure(t *testing.T) {
+	parsed, err := study.Parse("s.yaml", []byte(`{targets: [host, runc, crun], control: host, workloads: [
+		{name: a, kind: start}, {name: b, kind: start, targets: [crun]}, {name: c, kind: start, targets: [runc, crun]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for on, want := range map[string]string{"host,runc": "a:[] c:[runc]", "host,crun": "a:[] b:[crun] c:[crun]"} {
+		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		var f chooseFlags
+		f.define(flags)
+		if err := flags.Parse([]string{"--on", on}); err != nil {
+			t.Fatal(err)
+		}
+		st, err := f.apply(flags, parsed)
+		var left []string
+		for _, w := range st.Workloads {
+			left = append(left, fmt.Sprintf("%s:%v", w.Name, w.Targets))
+		}
+		if got := strings.Join(left, " "); err != nil || got != want {
+			t.Errorf("%s: %s, want %s (%v)", on, got, want, err)
+		}
 	}
 }

@@ -569,7 +569,12 @@ func (c *checker) size(s Study) {
 
 // interventions must each be another thing than the control, and measured.
 func (c *checker) interventions(s Study) {
-	targets := slices.Concat([]string{s.Control}, s.Targets, s.Optional)
+	targets := []string{s.Control}
+	for _, t := range slices.Concat(s.Targets, s.Optional) {
+		if t != s.Control {
+			targets = append(targets, t)
+		}
+	}
 	var names []string
 	for _, w := range s.Workloads {
 		names = append(names, w.Name)
