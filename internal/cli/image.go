@@ -32,9 +32,9 @@ func imageSaveCommand(env *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "save FILE [COMMAND...]",
 		Short: "Write the workbench, with commands of this machine, to a file",
-		Long: `save writes the image that this machine's targets run: its busybox, sysbench, fio and
-iperf3 with their libraries, tare's helper programs, and each COMMAND with its
-libraries. FILE is a tar of an OCI image layout, - for standard output. It prints
+		Long: `save writes the image that this machine's targets run: its busybox and iperf3 with
+their libraries, tare's helper programs, and each COMMAND, such as sysbench or fio,
+with its libraries. FILE is a tar of an OCI image layout, - for standard output. It prints
 FILE@sha256:DIGEST (with - on standard error), which --workbench of run, weigh and
 resume takes on other machines of this architecture.`,
 		Example: `  tare image save workbench.tar

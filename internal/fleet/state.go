@@ -28,7 +28,7 @@ const (
 )
 
 // ErrNoPlan says that a fleet was not begun by tare fleet run.
-var ErrNoPlan = errors.New("this fleet was not begun by tare fleet run")
+var ErrNoPlan = errors.New("it was not begun by tare fleet run")
 
 // ErrForeign says that somebody else made the fleet, or can change it: its plan has
 // commands, and its directory takes output.
@@ -100,7 +100,7 @@ func syncRoot(root *os.Root) error {
 func openFleet(dir string) (*os.Root, error) {
 	root, err := os.OpenRoot(dir + "/") // which a pipe has not, whose other end would be waited for
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoPlan)
+		return nil, fmt.Errorf("no fleet is at %s: %w", dir, ErrNoPlan)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("fleet: %w", err)

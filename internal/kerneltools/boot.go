@@ -42,11 +42,12 @@ func (v verbs) bootProfileCommand() *cobra.Command {
 		Short: "Take a boot's log apart: steps, initcalls, waits, phases, subsystems, units",
 		Long: `profile reads the log of a boot, of this machine or of any other: dmesg in all
 its forms, a serial console's log with or without grabserial's times, syslog, or
-journalctl (short-monotonic, short-precise, json), also compressed with gzip; "-"
-is standard input. With the kernel's initcall_debug it lists what each part of the
-kernel cost; time that an initcall spent waiting, such as for the initramfs to be
-unpacked, is taken from it and named. With --source it names the object file and
-the Kconfig symbol of each initcall. The costliest come first.
+journalctl (short-monotonic, short-delta, short-precise, short-iso, json, export),
+also compressed with gzip; "-" is standard input. With the kernel's initcall_debug
+it lists what each part of the kernel cost; time that an initcall spent waiting,
+such as for the initramfs to be unpacked, is taken from it and named. With --source
+it names the object file and the Kconfig symbol of each initcall. The costliest
+come first.
 
 Several logs, or several boots in one, are also set side by side.`,
 		Example: `  dmesg | tare boot profile -

@@ -55,7 +55,7 @@ type Patch struct {
 	apply func(document []byte) ([]byte, error)
 }
 
-// ParsePatch reads a patch in YAML or JSON: a mapping is a merge patch (RFC 7386), a list
+// ParsePatch reads a patch in YAML or JSON: a mapping is a merge patch (RFC 7396), a list
 // a JSON patch (RFC 6902).
 func ParsePatch(data []byte) (Patch, error) {
 	node, err := yamldoc.Parse(data, limit.JobPatch)
@@ -75,7 +75,7 @@ func ParsePatch(data []byte) (Patch, error) {
 	}
 	steps, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return Patch{}, fmt.Errorf("a patch is a mapping (RFC 7386), or a list of operations (RFC 6902): %w", err)
+		return Patch{}, fmt.Errorf("a patch is a mapping (RFC 7396), or a list of operations (RFC 6902): %w", err)
 	}
 	return Patch{steps.Apply}, nil
 }
