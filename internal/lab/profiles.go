@@ -88,7 +88,7 @@ func WriteProfiles(run *store.Run) ([]string, error) {
 	}
 	var files []string
 	for cell, sum := range profiles {
-		stem := filepath.Join(run.Dir(), strings.NewReplacer("/", "-", "~", "-").Replace(cell))
+		stem := filepath.Join(run.Dir(), strings.NewReplacer("/", "-", "~", "-", " ", "-").Replace(cell)) // a process is "process 1"
 		written, err := writeProfile(stem, sum.Profile())
 		if err != nil {
 			return files, err
