@@ -28,8 +28,9 @@ type state struct {
 }
 
 // settle is how long things may take to go away after Close has returned. The
-// kernel removes a mount namespace after its last process was reaped.
-const settle = 3 * time.Second
+// kernel removes a mount namespace after its last process was reaped, and on a busy
+// machine podman had not reaped a conmon after 3 s.
+const settle = 10 * time.Second
 
 func (s *suite) snapshot() (state, error) {
 	var st state
