@@ -98,7 +98,6 @@ func startDocker(ctx context.Context, dir string) (daemon, error) {
 // daemon is an engine that a bar has started.
 type daemon struct {
 	socket string
-	pid    int
 	stop   func() error
 }
 
@@ -125,7 +124,7 @@ mkdir -p $d/upper $d/work && mount -t overlay -o lowerdir=/$d,upperdir=/run/$d/u
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		_, err := output(ctx, ask)
 		if err == nil {
-			return daemon{socket, cmd.Process.Pid, stop}, nil
+			return daemon{socket, stop}, nil
 		}
 		if time.Now().After(until) {
 			return daemon{}, errors.Join(fmt.Errorf("%s does not answer: %w: %s", argv[0], err, said.String()), stop())

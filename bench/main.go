@@ -51,7 +51,6 @@ func bars() []bar {
 		{"runc-removal", runcRemoval},
 		{"docker-cli-starts", dockerStarts},
 		{"containerd-starts", containerdStarts},
-		{"containerd-bucket", containerdBucket},
 		{"containerd-loop", containerdLoop},
 		{"network-attach", networkAttach},
 		{"network-remove", networkRemove},
