@@ -118,7 +118,7 @@ func (c *replica) exec(ctx context.Context, l Lifecycle, n int) error {
 	if err != nil {
 		return driver.Labf("pipe for the output of a process: %w", err)
 	}
-	go out.collect()
+	out.begin()
 	exec := driver.Exec{Args: append([]string{driver.Mark, "--"}, l.Exec(n)...), Stdio: driver.Stdio{Stdout: out.write, Stderr: c.stderr.write}}
 	from, to, err := c.act(ctx, l, driver.VerbExec, exec)
 	drained := out.drain()

@@ -106,7 +106,7 @@ func (c *replica) hold(ctx, bounded context.Context) error {
 	c.release = release
 	untimely := context.AfterFunc(bounded, release) // until it has acted
 	defer untimely()
-	c.mark(driver.PhaseRequest)
+	c.request()
 	if err := c.instance.Start(held, c.mark); err != nil {
 		if bounded.Err() != nil {
 			err = bounded.Err()

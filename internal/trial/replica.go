@@ -66,8 +66,6 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 	if job.Lifecycle != nil {
 		unheard = c.talks(&spec)
 	}
-	go c.stdout.collect()
-	go c.stderr.collect()
 	if c.dir, err = makeDir(r.Dir, id); err != nil {
 		return c, driver.Labf("directory of the instance: %w", err)
 	}
@@ -99,17 +97,26 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 
 // run is the timed path of one instance: request, start, wait, exit.
 func (c *replica) run(ctx context.Context) error {
-	c.mark(driver.PhaseRequest)
+	c.request()
 	if err := c.instance.Start(ctx, c.mark); err != nil {
 		return phased{"start", err}
 	}
 	exit, err := c.instance.Wait(ctx)
 	c.mark(driver.PhaseExit)
+	c.stdout.write.Close() // the readers end now, not when all copies have
+	c.stderr.write.Close()
 	if err != nil && (!c.short() || ctx.Err() != nil) {
 		return phased{"wait", err}
 	}
 	c.exit = exit
 	return nil
+}
+
+// request begins the clock of the copy; its streams are read from before that.
+func (c *replica) request() {
+	c.stdout.begin()
+	c.stderr.begin()
+	c.mark(driver.PhaseRequest)
 }
 
 // short reports whether the copy came to the phase at which its start ends.

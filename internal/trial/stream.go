@@ -23,6 +23,7 @@ type stream struct {
 	expects     act      // what of it is stamped
 	answers     *answers // takes its lines; nil where the payload takes no turns
 
+	begun sync.Once
 	done  chan struct{}
 	seen  chan struct{} // closed when it is settled whether the Mark arrived
 	acted Stamp         // when it did; 0 when it never did. Valid once seen is closed
@@ -53,8 +54,12 @@ func newStream(expects act) (*stream, error) {
 	return &stream{read: r, write: w, expects: expects, done: make(chan struct{}), seen: make(chan struct{})}, nil
 }
 
-// collect reads until every writer has closed. It runs in its own goroutine
-// from before the clock starts, so that the first byte finds it waiting.
+// begin reads the stream in a goroutine of its own from now on, before the payload is
+// requested, so that the first byte finds it waiting. Not as soon as the stream is made:
+// thousands of copies wait for their turn, and each goroutine has a stack.
+func (s *stream) begin() { s.begun.Do(func() { go s.collect() }) }
+
+// collect reads until every writer has closed.
 func (s *stream) collect() {
 	defer close(s.done)
 	// Thousands of streams wait at once and most carry a line: only one that
@@ -125,6 +130,7 @@ func (s *stream) keep(data []byte) {
 // outlives the payload may hold the stream open: after drainGrace it is cut off and
 // drain reports false.
 func (s *stream) drain() bool {
+	s.begin()
 	s.write.Close()
 	select {
 	case <-s.done:
