@@ -166,7 +166,8 @@ type guest struct {
 // patience is how long guests may run: many times what they take on an idle machine.
 const patience = 30 * time.Minute
 
-// boot starts the nth guest.
+// boot starts the nth guest. Its kernel leaves cmpxchg16b alone, as in tare's own guests:
+// two of two boots of 6.12 died of it in QEMU 7.2.
 func boot(t *testing.T, dir, kernel string, n int) *guest {
 	t.Helper()
 	at := filepath.Join(dir, fmt.Sprintf("guest%d", n))
@@ -176,7 +177,7 @@ func boot(t *testing.T, dir, kernel string, n int) *guest {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	g.Cmd = exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "1536", "-nodefaults", "-display", "none", "-no-reboot",
-		"-serial", "stdio", "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"), "-append", fmt.Sprintf("console=ttyS0 loglevel=1 panic=-1 address=198.51.100.%d", n),
+		"-serial", "stdio", "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"), "-append", fmt.Sprintf("console=ttyS0 loglevel=1 panic=-1 clearcpuid=141 address=198.51.100.%d", n),
 		"-netdev", fmt.Sprintf("dgram,id=link,local.type=unix,local.path=%[1]s,remote.type=unix,remote.path=%[1]s.host", at),
 		"-device", fmt.Sprintf("virtio-net-pci,netdev=link,romfile=,mac=02:00:00:00:00:%02d", n),
 		"-drive", "if=none,id=disk,format=raw,file="+g.disk, "-device", "virtio-blk-pci,drive=disk")
