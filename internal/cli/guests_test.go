@@ -166,8 +166,8 @@ type guest struct {
 // patience is how long guests may run: many times what they take on an idle machine.
 const patience = 30 * time.Minute
 
-// boot starts the nth guest. Its kernel leaves cmpxchg16b alone, as in tare's own guests:
-// two of two boots of 6.12 died of it in QEMU 7.2.
+// boot starts the nth guest. Its kernel leaves cmpxchg16b alone, as in tare's own guests
+// (withoutCX16 of internal/vmm): two of two boots of 6.12 died of it in QEMU 7.2.
 func boot(t *testing.T, dir, kernel string, n int) *guest {
 	t.Helper()
 	at := filepath.Join(dir, fmt.Sprintf("guest%d", n))
