@@ -189,6 +189,8 @@ func TestAction(t *testing.T) {
 	}{
 		"met":     {map[string]string{"command": "run " + study, "max": "nap/host:wall:20s\n\nnap/host:wall:30s"}, 0, "::notice", true, "met"},
 		"broken":  {map[string]string{"command": "run " + study, "max": "nap/host:wall:1us"}, 6, "::error", true, "broken"},
+		"least":   {map[string]string{"command": "run " + study, "min": "nap/host:wall:1us"}, 0, "::notice", true, "met"},
+		"too low": {map[string]string{"command": "run " + study, "min": "nap/host:wall:20s"}, 6, "::error", true, "broken"},
 		"nothing": {map[string]string{"command": "run " + study}, 0, "", true, "met"},
 		"open":    {map[string]string{"command": "run " + study + " --blocks 2", "max": "nap/host:wall:20s"}, 7, "::error", true, "open"},
 		"passes":  {map[string]string{"command": "run " + study + " --blocks 2", "max": "nap/host:wall:20s", "open": "pass"}, 0, "", true, "open"},

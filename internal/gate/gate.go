@@ -376,15 +376,7 @@ func (a Answer) shown(interval bool) string {
 	}
 	if a.Against == "" {
 		scale := quantity.ScaleFor(a.Unit, []float64{a.Value})
-		n := scale.Show(a.Value, i)
-		return strings.TrimSpace(withInterval(n) + " " + scale.Unit)
+		return strings.TrimSpace(scale.Show(a.Value, i).String() + " " + scale.Unit)
 	}
-	return withInterval(quantity.Ratio(a.Value, i)) + " × " + a.Against
-}
-
-func withInterval(n quantity.Shown) string {
-	if n.Low == "" {
-		return n.Value
-	}
-	return fmt.Sprintf("%s [%s, %s]", n.Value, n.Low, n.High)
+	return quantity.Ratio(a.Value, i).String() + " × " + a.Against
 }

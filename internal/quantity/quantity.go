@@ -164,13 +164,13 @@ func (s Scale) Show(value float64, i stats.Interval) Shown {
 
 // Ratio prints a ratio. Its lower bound always keeps a digit: a bound of 0
 // would speak of a ratio that cannot be. An interval that excludes no change is not
-// rounded to one that includes it.
+// rounded to one that includes it, and one that holds less than 1 does not begin with "1".
 func Ratio(value float64, i stats.Interval) Shown {
 	n := Scale{1, ""}.Show(value, i)
 	if n.Low != "" && i.Low > 0 && strings.Trim(n.Low, "0.") == "" {
 		n.Low = Number(i.Low, -Decade(i.Low))
 	}
-	if i.Low > 1 {
+	if i.Low > 1 || i.Low < 1 && n.Low == "1" {
 		n.Low = besideOne(n.Low, i.Low)
 	}
 	if i.High < 1 {

@@ -55,6 +55,7 @@ func TestARatioIsNeverShownAsZero(t *testing.T) {
 		{1.6, interval(1.07, 3.3), Shown{"1.6", "1.1", "3.3"}}, // no change is excluded, and is not printed
 		{0.4, interval(0.17, 0.996), Shown{"0.40", "0.17", "0.996"}},
 		{20, interval(3, 60), Shown{"20", "3", "60"}},
+		{5, interval(0.807, 33.9), Shown{"5", "0.8", "34"}},
 		{0.04, interval(0.0031, 0.09), Shown{"0.040", "0.003", "0.090"}},
 		{1.02, interval(1.01, 1.03), Shown{"1.020", "1.010", "1.030"}},
 		{1.2, stats.Interval{Method: "none"}, Shown{Value: "1.20"}},
