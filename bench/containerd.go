@@ -51,7 +51,7 @@ func containerdStarts(ctx context.Context) (result, error) {
 // containerdLoop does so with those of a plain loop of containerd's own client, whose
 // containers have what tare's have.
 func containerdLoop(ctx context.Context) (result, error) {
-	return besideContainerd(ctx, 0.95, looped)
+	return besideContainerd(ctx, 0.9, looped)
 }
 
 // besideContainerd pairs tare's rate in a containerd with another client's of the same
