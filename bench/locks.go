@@ -118,16 +118,16 @@ func elapsedOf(ctx context.Context, argv []string) (elapsed float64, err error) 
 	return elapsed, nil
 }
 
-// stacksCost pairs churn while tare records its stacks with churn while perf
-// records the stack of each of its switches and sums up nothing.
+// stacksCost pairs churn while tare records its stacks with churn while perf records
+// the same, as many samples and the stack of each switch, and sums up nothing.
 func stacksCost(ctx context.Context) (result, error) {
 	dir, err := os.MkdirTemp("", "tare-bench-")
 	if err != nil {
 		return result{}, err
 	}
 	defer os.RemoveAll(dir)
-	perf := []string{"perf", "record", "--quiet", "--event", "sched:sched_switch", "--call-graph", "fp", "--output", filepath.Join(dir, "perf.data"), "--"}
-	return paired(analysis.AtMost, 1, func() (float64, error) {
+	perf := []string{"perf", "record", "--quiet", "--event", "cpu-clock/freq=499/", "--event", "sched:sched_switch", "--call-graph", "fp", "--output", filepath.Join(dir, "perf.data"), "--"}
+	return paired(analysis.AtMost, 1.1, func() (float64, error) {
 		_, elapsed, err := recordedBy(ctx, ebpf.RecordStacks, churn())
 		return elapsed, err
 	}, func() (float64, error) { return elapsedOf(ctx, append(perf, churn()...)) })
