@@ -100,14 +100,17 @@ func Analyze(in Input) Claims {
 		Planned:  in.Planned,
 		Failed:   in.failed(),
 	}
+	var stalled, far []stall
 	for _, r := range results {
 		claims.Tables = append(claims.Tables, r.table)
 		claims.Warnings = append(claims.Warnings, r.warnings...)
+		stalled, far = append(stalled, r.stalled...), append(far, r.far...)
 		if r.ladder != nil {
 			claims.Ladders = append(claims.Ladders, *r.ladder)
 		}
 	}
-	claims.Warnings = append(in.runWarnings(claims, groups), claims.Warnings...)
+	claims.Warnings = slices.Concat(in.runWarnings(claims, groups), claims.Warnings,
+		worstStalls(stalled, "more than "+percent(manySlices)+" of the slices took as long"), worstStalls(far, "trials lie far from the cell's own median"))
 	return claims
 }
 
@@ -182,6 +185,8 @@ type result struct {
 	table    Table
 	ladder   *Ladder
 	warnings []string
+	stalled  []stall // cells of which many slices stalled
+	far      []stall // cells with trials far from the rest
 }
 
 // jobs lists the tables: each group's metrics that any of its cells has given.

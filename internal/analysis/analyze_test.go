@@ -666,7 +666,7 @@ func TestRunWarnings(t *testing.T) {
 	all := strings.Join(Analyze(in).Warnings, "\n")
 	for _, want := range []string{
 		"15 of 100 planned trials", "5 blocks cannot give a verdict on 2 compared cells", "use 7 blocks",
-		"no A/A twin", "or run without `--no-aa`", "held its standard output open and was cut off (3 of 15 trials", "3 values were not finite",
+		"no A/A twin", "leave out `--no-aa`", "held its standard output open and was cut off (3 of 15 trials", "3 values were not finite",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)

@@ -391,8 +391,8 @@ func refusals(groups []groupVerdicts, emulated string) []string {
 	return out
 }
 
-// twinRemedy is for both ways of leaving the twin out.
-const twinRemedy = "set `aa: true` in the study, or run without `--no-aa`"
+// twinRemedy undoes both ways of leaving the twin out.
+const twinRemedy = "set `aa: true` in the study, and leave out `--no-aa`"
 
 // twinless warns of controls without a twin: by group, or once where no group
 // has one. Cells that a probe watches are not compared, and never have twins.

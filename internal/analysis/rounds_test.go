@@ -122,6 +122,17 @@ func TestManyStalledSlicesAreTold(t *testing.T) {
 	}
 }
 
+// On a noisy machine the worst cells are named, and the others counted.
+func TestManyStalledCells(t *testing.T) {
+	all := []stall{{"a", 0.2}, {"b", 0.5}, {"c", 0.3}, {"d", 0.9}, {"e", 0.3}, {"f", 0.1}, {"g", 0.4}}
+	if got := worstStalls(all, "it was slow"); !slices.Equal(got, []string{"d", "b", "g", "c", "e", "in 2 more cells, it was slow"}) {
+		t.Errorf("%q", got)
+	}
+	if got := worstStalls(all[:mostStalls], ""); len(got) != mostStalls {
+		t.Errorf("%q", got)
+	}
+}
+
 // A start that took long is named, though its block has others, whose median hides it.
 func TestOneFarStartOfABlock(t *testing.T) {
 	d := NewData(slicedCells, 0)

@@ -51,7 +51,7 @@ func (in Input) table(j job) result {
 	r := result{table: t}
 	in.verdicts(&r, j, control, effects, aa, unproven)
 	if j.primary {
-		r.warnings = append(r.warnings, in.stalls(r.table)...)
+		in.stalls(&r)
 		if base.inRounds(j.metric.Name) && in.Evidence[t.Workload] == sample.EvidenceNone {
 			r.warnings = append(r.warnings, t.Group+": nothing proves that the targets did the same work (evidence: none): what is compared is what the program counts")
 		}
@@ -165,17 +165,42 @@ const (
 	stallScore  = 10
 )
 
-// manySlices is the part of a cell's slices that have stalled from which it is told.
-const manySlices = 0.1
+const (
+	manySlices = 0.1 // share of a cell's slices that stalled from which the cell is reported
+	mostStalls = 5   // cells that are reported one by one
+)
+
+// stall reports that slices or trials of a cell took far longer than the others.
+type stall struct {
+	text string
+	size float64 // what the worst cells are chosen by
+}
+
+// worstStalls are the worst of a kind, and in how many more cells what happened: a noisy
+// machine has them in every cell.
+func worstStalls(all []stall, what string) []string {
+	slices.SortStableFunc(all, func(a, b stall) int { return cmp.Compare(b.size, a.size) })
+	var out []string
+	for i, s := range all {
+		if i == mostStalls {
+			return append(out, fmt.Sprintf("in %d more cells, %s", len(all)-i, what))
+		}
+		out = append(out, s.text)
+	}
+	return out
+}
 
 // stalls names the trials that are far from their own cell, and the cells of which many
 // slices stalled. They stay in the statistics; a stall is a finding of its own.
-func (in Input) stalls(t Table) []string {
-	var out []string
-	for _, r := range t.Rows {
-		c := in.Data.cells[r.Cell]
+func (in Input) stalls(r *result) {
+	t := r.table
+	for _, row := range t.Rows {
+		c := in.Data.cells[row.Cell]
 		if w := c.work; c.inRounds(t.Metric.Name) && float64(w.stalled) > manySlices*float64(w.slices) {
-			out = append(out, fmt.Sprintf("%s: %s: %d of %d slices took more than three times as long as they were to take", t.Group, r.Label, w.stalled, w.slices))
+			r.stalled = append(r.stalled, stall{
+				text: fmt.Sprintf("%s: %s: %d of %d slices took more than three times as long as they were to take", t.Group, row.Label, w.stalled, w.slices),
+				size: float64(w.stalled) / float64(w.slices),
+			})
 		}
 		trials := c.each(t.Metric.Name) // a block may hold several, whose median hides one
 		logs := logs(trials)
@@ -194,9 +219,11 @@ func (in Input) stalls(t Table) []string {
 			}
 		}
 		if far > 0 {
-			out = append(out, fmt.Sprintf("%s: %s: %d of %d trials %s far from the cell's own median (%.3g %s where the median is %.3g)",
-				t.Group, r.Label, far, len(logs), map[bool]string{true: "lies", false: "lie"}[far == 1], trials[worst], t.Metric.Unit, math.Exp(centre)))
+			r.far = append(r.far, stall{
+				text: fmt.Sprintf("%s: %s: %d of %d trials %s far from the cell's own median (%.3g %s where the median is %.3g)",
+					t.Group, row.Label, far, len(logs), map[bool]string{true: "lies", false: "lie"}[far == 1], trials[worst], t.Metric.Unit, math.Exp(centre)),
+				size: math.Abs(logs[worst] - centre),
+			})
 		}
 	}
-	return out
 }
