@@ -412,7 +412,7 @@ func (v *VM) Ended() <-chan struct{} { return v.ended }
 // kernel panicked. It is nil for one that was switched off. Once it has returned,
 // all that the console printed has been seen.
 func (v *VM) Died() error {
-	v.settle()
+	v.Settle()
 	if v.exitErr == nil && v.exit.Code == 0 && v.exit.Signal == 0 && v.console.panicked() == "" {
 		return nil
 	}
@@ -430,8 +430,8 @@ func (v *VM) Used() *driver.Usage {
 	}
 }
 
-// settle waits for what a machine that has ended has printed: it is on its way.
-func (v *VM) settle() {
+// Settle waits for what a machine that has ended has printed: it is on its way.
+func (v *VM) Settle() {
 	late, cancel := context.WithTimeout(context.Background(), panicGrace)
 	defer cancel()
 	for _, end := range []chan struct{}{v.printed, v.silent} {
@@ -463,7 +463,7 @@ const tailLines = 20
 func (v *VM) Explain(err error) error {
 	select {
 	case <-v.ended:
-		v.settle()
+		v.Settle()
 		if ended := v.howEnded(); err == nil || v.exit.Code != 0 || v.exit.Signal != 0 {
 			if err == nil {
 				err = ended

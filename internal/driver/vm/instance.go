@@ -324,6 +324,7 @@ func (i *instance) powerOff(a *agent) error {
 	}
 	select {
 	case <-i.vm.Ended():
+		i.vm.Settle() // the console's last lines hold what systemd says of its start
 	case <-time.After(i.off):
 	}
 	return nil
