@@ -143,11 +143,11 @@ func (t shownTable) change(r analysis.Change) []string {
 	return append(line, n.Value, n.Interval(), string(r.Effect.Verdict))
 }
 
-// comparisonGrid is the table of a comparison, its cells passed through cell.
-func comparisonGrid(head []string, rows [][]string, cell func(string) string) *grid {
+// comparisonGrid is the table of a comparison.
+func comparisonGrid(head []string, rows [][]string) *grid {
 	g := newGrid()
 	for i, h := range head {
-		g.column(h, i > 0 && i < len(head)-1, lines(rows, func(r []string) string { return cell(r[i]) }))
+		g.column(h, i > 0 && i < len(head)-1, lines(rows, func(r []string) string { return clean(r[i]) }))
 	}
 	return g
 }

@@ -89,14 +89,14 @@ func gateMarkdown(w io.Writer, in GateInput) error {
 	s.printf("### Limits: %s\n\n", gate.Worst(in.Answers))
 	grid := newGrid()
 	column := func(head string, cell func(gate.Answer) string) {
-		grid.column(head, false, lines(in.Answers, func(a gate.Answer) string { return escapeMarkdown(cell(a)) }))
+		grid.column(head, false, lines(in.Answers, cell))
 	}
 	column("limit", subject)
 	column("bound", func(a gate.Answer) string { return a.Limit })
 	column("measured", gate.Answer.Measured)
 	column("answer", func(a gate.Answer) string { return string(a.Verdict) })
 	column("why", func(a gate.Answer) string { return a.Why })
-	s.printf("%s\n", grid.writer().RenderMarkdown())
+	s.printf("%s\n", grid.markdown())
 	if in.Baseline != "" {
 		s.printf("\n%s\n", weaker)
 	}

@@ -20,7 +20,7 @@ func markdown(w sink, v view) {
 	markdownList(w, "Findings", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
 		title, head, rows := v.in.comparison(c)
-		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows, escapeMarkdown).writer().RenderMarkdown())
+		w.printf("## %s\n\n%s\n\n", escapeMarkdown(title), comparisonGrid(head, rows).markdown())
 	}
 	for _, s := range v.in.Sections {
 		markdownSection(w, s)
@@ -65,9 +65,9 @@ func markdownGroup(w sink, g group) {
 		}
 		grid := newGrid()
 		for _, c := range priceColumns(t) {
-			grid.column(c.head, c.right, lines(t.Rows, func(r shownRow) string { return escapeMarkdown(c.cell(r)) }))
+			grid.column(c.head, c.right, lines(t.Rows, c.cell))
 		}
-		w.printf("%s\n\n", grid.writer().RenderMarkdown())
+		w.printf("%s\n\n", grid.markdown())
 		if s := resolution(t); s != "" {
 			w.printf("%s\n\n", s)
 		}
@@ -81,19 +81,19 @@ func markdownGroup(w sink, g group) {
 	head, rows := brief(g)
 	grid := newGrid()
 	for i, h := range head {
-		grid.column(h, i > 0, lines(rows, func(r []string) string { return escapeMarkdown(r[i]) }))
+		grid.column(h, i > 0, lines(rows, func(r []string) string { return r[i] }))
 	}
-	w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(legend))
+	w.printf("%s\n\n%s\n\n", grid.markdown(), escapeMarkdown(legend))
 }
 
 func markdownLadders(w sink, v view) {
 	for _, l := range v.ladders {
 		w.printf("## Ladder %s: %s\n\n", escapeMarkdown(l.claim.Group), escapeMarkdown(l.claim.Metric.Name))
-		steps, deltas, intervals, levels := []string{escapeMarkdown(l.claim.Base)}, []string{""}, []string{""}, []string{l.Base.Value}
+		steps, deltas, intervals, levels := []string{l.claim.Base}, []string{""}, []string{""}, []string{l.Base.Value}
 		for i, s := range l.claim.Steps {
-			steps = append(steps, escapeMarkdown(strings.TrimPrefix(strings.TrimSpace(stepName(s)), "+ ")))
+			steps = append(steps, strings.TrimPrefix(strings.TrimSpace(stepName(s)), "+ "))
 			deltas = append(deltas, l.Steps[i].Delta.Value)
-			intervals = append(intervals, escapeMarkdown(l.Steps[i].Delta.Interval()))
+			intervals = append(intervals, l.Steps[i].Delta.Interval())
 			levels = append(levels, l.Steps[i].Level)
 		}
 		grid := newGrid()
@@ -101,7 +101,7 @@ func markdownLadders(w sink, v view) {
 		grid.column("delta "+l.Delta.Unit, true, deltas)
 		grid.column("95 % interval", true, intervals)
 		grid.column("total "+l.Total.Unit, true, levels)
-		w.printf("%s\n\n%s\n\n", grid.writer().RenderMarkdown(), escapeMarkdown(l.Sum))
+		w.printf("%s\n\n%s\n\n", grid.markdown(), escapeMarkdown(l.Sum))
 	}
 }
 

@@ -133,7 +133,7 @@ func markdownSection(w sink, s finding.Section) {
 func markdownTable(w sink, g finding.Table) {
 	out := newGrid()
 	for i, head := range g.Head {
-		out.column(escapeMarkdown(head), i > 0 && !g.Words, lines(g.Rows, func(r []string) string { return escapeMarkdown(r[i]) }))
+		out.column(head, i > 0 && !g.Words, lines(g.Rows, func(r []string) string { return r[i] }))
 	}
-	w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), out.writer().RenderMarkdown())
+	w.printf("## %s\n\n%s\n\n", escapeMarkdown(g.Title), out.markdown())
 }

@@ -483,17 +483,17 @@ func markdownSummaryTable(w sink, t SummaryTable) {
 		return
 	}
 	g := newGrid()
-	g.column(escapeMarkdown(t.First), false, lines(t.Rows, escapeMarkdown))
+	g.column(t.First, false, t.Rows)
 	for _, c := range t.Columns {
 		head := c.Head
 		if c.Over != "" {
 			head = c.Over + ": " + c.Head
 		}
-		g.column(escapeMarkdown(head), !c.Words, lines(c.Cells, func(cell SummaryCell) string {
-			return strings.TrimSpace(escapeMarkdown(cell.Text) + " " + glyphs[cell.mark()])
+		g.column(head, !c.Words, lines(c.Cells, func(cell SummaryCell) string {
+			return strings.TrimSpace(cell.Text + " " + glyphs[cell.mark()])
 		}))
 	}
-	w.printf("%s\n\n", g.writer().RenderMarkdown())
+	w.printf("%s\n\n", g.markdown())
 	if l := (&printer{}).legend(t); l != "" {
 		w.printf("%s\n\n", l)
 	}

@@ -40,7 +40,7 @@ func (p *printer) report(v view) {
 	for _, c := range v.in.Claims.Comparisons {
 		title, head, rows := v.in.comparison(c)
 		p.heading(title)
-		p.w.line(comparisonGrid(head, rows, clean).render())
+		p.w.line(comparisonGrid(head, rows).render())
 	}
 	for _, s := range v.in.Sections {
 		p.section(s)
@@ -388,8 +388,8 @@ func verdictColor(r shownRow) string {
 
 // grid is a plain table: two blanks between columns, one rule below the head.
 type grid struct {
-	head    table.Row
-	rows    []table.Row
+	head    []string
+	rows    [][]string
 	configs []table.ColumnConfig
 }
 
@@ -404,24 +404,32 @@ func (g *grid) column(head string, right bool, cells []string) {
 	}
 	g.configs = append(g.configs, c)
 	if g.rows == nil {
-		g.rows = make([]table.Row, len(cells))
+		g.rows = make([][]string, len(cells))
 	}
 	for i := range cells {
 		g.rows[i] = append(g.rows[i], cells[i])
 	}
 }
 
-// writer is the table in go-pretty's form.
-func (g *grid) writer() table.Writer {
+// writer is the table in go-pretty's form, its texts passed through escape.
+func (g *grid) writer(escape func(string) string) table.Writer {
+	row := func(texts []string) table.Row {
+		return lines(texts, func(s string) any { return escape(s) })
+	}
 	t := table.NewWriter()
-	t.AppendHeader(g.head)
-	t.AppendRows(g.rows)
+	t.AppendHeader(row(g.head))
+	for _, r := range g.rows {
+		t.AppendRow(row(r))
+	}
 	t.SetColumnConfigs(g.configs)
 	return t
 }
 
+// markdown is the table as Markdown.
+func (g *grid) markdown() string { return g.writer(escapeMarkdown).RenderMarkdown() }
+
 func (g *grid) render() string {
-	t := g.writer()
+	t := g.writer(func(s string) string { return s }) // cells are clean, but for tare's own colours
 	s := table.StyleLight
 	s.Options = table.Options{SeparateHeader: true, SeparateColumns: true}
 	s.Format.Header = text.FormatDefault
