@@ -2,7 +2,7 @@ import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
 import { choose, chosen } from "./address";
 import { drawn, h, identity } from "./dom";
-import { plain, ratioTicks, swarm, tip as pointer, tipText } from "./scale";
+import { fitted, nameRoom, plain, ratioTicks, swarm, tip as pointer, tipText } from "./scale";
 import type { Entry, Group, Page } from "./types";
 import { look } from "./verdict";
 
@@ -66,12 +66,11 @@ function draw(entry: Entry, width: number): Element {
   const f = shown.scale.factor;
   const rows = claim.rows.length;
   const values = shapes.flatMap((s) => [...(s.dots ?? []), ...(s.outliers ?? []), ...(s.density ? [s.density.low, s.density.high] : [])]).map((v) => v / f);
-  const left = Math.min(Math.max(...claim.rows.map((r) => r.label.length)) * 7.6 + 16, width * 0.32);
+  const left = nameRoom(claim.rows.map((r) => r.label), width);
   const { log, domain } = extent(values);
   const range: [number, number] = [left + 4, width - 14];
   const x = log ? d3.scaleLog(domain, range) : d3.scaleLinear(domain, range);
   const ticks = log ? ratioTicks(domain, range[1] - range[0]) : d3.ticks(domain[0], domain[1], Math.max(2, Math.floor((range[1] - range[0]) / 70)));
-  const clip = Math.floor((left - 12) / 7.6);
   const height = rows * bandHeight + 46;
   const medians = claim.rows.flatMap((r, y) => (r.summary.n > 0 ? [{ y, x: r.summary.median / f, low: r.summary.interval.low / f, high: r.summary.interval.high / f, known: r.summary.interval.method !== "none" && r.summary.interval.method !== "" }] : []));
   return Plot.plot({
@@ -89,7 +88,7 @@ function draw(entry: Entry, width: number): Element {
     marks: [
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
-      Plot.axisY(d3.range(rows), { tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(claim.rows[i].label, clip) }),
+      Plot.axisY(d3.range(rows), { tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => fitted(claim.rows[i].label, left) }),
       Plot.rect(medians.filter((m) => m.known), { x1: "low", x2: "high", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, fill: "var(--box)", className: "m-median-interval" }),
       ...claim.rows.flatMap((_, y) => rowMarks(entry, y, f, x)),
       Plot.ruleX(medians, { x: "x", y1: (m) => m.y - 0.4, y2: (m) => m.y + 0.4, stroke: "var(--ink)", strokeWidth: 1.5, className: "m-median" }),
@@ -129,8 +128,4 @@ function extent(values: number[]): { log: boolean; domain: [number, number] } {
   }
   const room = (high - low || Math.abs(high) || 1) * 0.04;
   return { log: false, domain: [low - room, high + room] };
-}
-
-function cut(s: string, most: number): string {
-  return s.length > most ? `${s.slice(0, Math.max(most - 1, 1))}…` : s;
 }

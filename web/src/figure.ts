@@ -4,7 +4,7 @@ import { chains } from "./chain";
 import { drawn, h } from "./dom";
 import { flameGraph } from "./flame";
 import { ratios } from "./ratios";
-import { plain, ratioTicks, tip as pointer, tipText } from "./scale";
+import { fitted, nameRoom, plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import { timeline } from "./timeline";
 import type { Axis, Bar, Dots, Figure, Line, Look, Part } from "./types";
 
@@ -146,8 +146,7 @@ function bars(f: Figure, width: number): Element {
     return b.parts.map((p) => ({ bar: b.name, look: b.look, x1: from, x2: (from += p.value), fill: colors[names.indexOf(p.name ?? "") % colors.length], tip: `${b.name}${p.name ? `\n${p.name}` : ""}: ${plain(p.value)}` }));
   });
   const positive = pieces.map((p) => p.x2).filter((v) => v > 0);
-  const longest = d3.max(all, (b) => b.name.length) ?? 0;
-  const left = Math.min(Math.max(190, 7 * longest), width * 0.36); // 7 px a letter
+  const left = nameRoom(all.map((b) => b.name), width);
   const high = d3.max(all, (b) => Math.max(total(b), b.high ?? 0)) ?? 1;
   const domain: [number, number] = f.y.log ? [(d3.min(positive) ?? 1) / 2, high * 1.1] : [Math.min(0, d3.min(pieces, (p) => p.x2) ?? 0), high * 1.05 || 1];
   const x = scale(f.y, domain, width - left);
@@ -161,7 +160,7 @@ function bars(f: Figure, width: number): Element {
     marks: [
       Plot.gridX({ ticks: x.ticks, stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX({ ticks: x.ticks, tickFormat: plain, label: f.y.label, labelAnchor: "center", labelArrow: "none", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
-      Plot.axisY({ tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
+      Plot.axisY({ tickFormat: (name: string) => fitted(name, left), tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
       Plot.rect(pieces, {
         x1: (p) => (f.y.log ? Math.max(p.x1, domain[0]) : p.x1), x2: "x2", y: "bar", fill: "fill", fillOpacity: (p) => (p.look === "published" ? 0.35 : 0.85), className: "m-bar",
         title: (d: { tip: string }) => tipText(d.tip), tip: pointer,
@@ -189,7 +188,7 @@ function dots(f: Figure, row: Figure[], width: number): Element {
   const values = row.flatMap((g) => (g.dots ?? []).flatMap((d) => d.at.flatMap((a) => [a.value, a.low, a.high]))).filter((v) => Number.isFinite(v) && (!f.x.log || v > 0));
   const [low, high] = [d3.min(values) ?? 0, d3.max(values) ?? 1];
   const domain: [number, number] = f.x.log ? [low / 1.15, high * 1.15] : [Math.min(0, low), high * 1.05 || 1];
-  const left = Math.min(138, width * 0.36);
+  const left = nameRoom(names, width);
   const x = scale(f.x, domain, width - left);
   const marks = all.flatMap((d) => d.at.map((a) => ({ ...a, stroke: dotColor(d), tip: `${d.name}\n${a.row}: ${plain(a.value)}${a.high > a.low ? ` [${plain(a.low)}, ${plain(a.high)}]` : ""}` })));
   return Plot.plot({
@@ -202,7 +201,7 @@ function dots(f: Figure, row: Figure[], width: number): Element {
     marks: [
       Plot.ruleY(names, { stroke: "var(--line)" }),
       Plot.axisX({ ticks: x.ticks, tickFormat: plain, label: `${f.x.label}${f.x.log ? ", log axis" : ""}`, labelAnchor: "center", labelArrow: "none", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
-      Plot.axisY({ tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
+      Plot.axisY({ tickFormat: (name: string) => fitted(name, left), tickSize: 0, fontSize: 12, fill: "var(--ink)" }),
       Plot.link(marks.filter((m) => m.high > m.low), { x1: "low", x2: "high", y1: "row", y2: "row", stroke: "stroke", strokeWidth: 2, className: "m-interval" }),
       ...all.map((d) => Plot.dot(d.at, {
         x: "value", y: "row", r: 4.5, symbol: dotSymbol(d, all), stroke: dotColor(d), fill: d.look === "published" ? "var(--paper)" : dotColor(d), strokeWidth: 1.6, className: "m-dots",

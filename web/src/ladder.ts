@@ -1,7 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import * as d3 from "d3";
 import { drawn, h, identity } from "./dom";
-import { plain, ratioTicks, tip as pointer, tipText } from "./scale";
+import { fitted, nameRoom, plain, ratioTicks, tip as pointer, tipText } from "./scale";
 import type { Ladder, Scale, ShownLadder, ShownNumber } from "./types";
 
 interface Bar {
@@ -87,10 +87,9 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
   const domain: [number, number] = [low, Math.max(...levels) * (canLog ? 1.08 : 1.02)];
   data[0].from = low;
   const at = (v: number) => Math.max(v, low);
-  const left = Math.min(Math.max(...data.map((b) => b.name.length)) * 7.6 + 16, width * 0.32);
+  const left = nameRoom(data.map((b) => b.name), width);
   const right = Math.min(Math.max(...data.map((b) => b.label.length)) * 7.2 + 14, width * 0.3);
   const names = data.map((_, i) => i);
-  const clip = Math.floor((left - 12) / 7.6);
   const ticks = canLog ? ratioTicks(domain, width - left - right) : d3.ticks(domain[0], domain[1], Math.max(2, Math.floor((width - left - right) / 70)));
   const fill = { base: "var(--muted)", up: "var(--bar)", down: "var(--gain)", unsure: "var(--bar-pale)", beside: "url(#beside)" };
   return Plot.plot({
@@ -108,7 +107,7 @@ function draw(claim: Ladder, shown: ShownLadder, log: boolean, width: number): E
       () => hatch(),
       Plot.gridX(ticks, { stroke: "var(--line)", strokeOpacity: 1 }),
       Plot.axisX(ticks, { text: plain, labelArrow: "none", labelAnchor: "center", tickSize: 3, fontSize: 11, fill: "var(--muted)", stroke: "var(--line)" }),
-      Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => cut(data[i].name, clip) }),
+      Plot.axisY({ tickSize: 0, fontSize: 12.5, fill: "var(--ink)", tickFormat: (i: number) => fitted(data[i].name, left) }),
       Plot.barX(data, { x1: (b: Bar) => at(Math.min(b.from, b.to)), x2: (b: Bar) => at(Math.max(b.from, b.to)), y: (_: Bar, i: number) => i, fill: (b: Bar) => fill[b.kind], className: "m-step", title: (d: { tip: string }) => tipText(d.tip), tip: pointer }),
       Plot.tickX(data, { x: "to", y: (_: Bar, i: number) => i, stroke: "var(--ink)", strokeWidth: 1.2, className: "m-level" }),
       Plot.link(data.flatMap((b, i) => (b.low === null ? [] : [{ i, low: at(b.low), high: at(b.high!) }])), {
@@ -130,10 +129,6 @@ function hatch(): SVGElement {
   };
   return svg("defs", {}, svg("pattern", { id: "beside", width: "6", height: "6", patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
     svg("rect", { width: "6", height: "6", fill: "var(--bar-pale)" }), svg("rect", { width: "2.5", height: "6", fill: "var(--bar)" })));
-}
-
-function cut(s: string, most: number): string {
-  return s.length > most ? `${s.slice(0, Math.max(most - 1, 1))}…` : s;
 }
 
 function table(claim: Ladder, shown: ShownLadder): HTMLElement {

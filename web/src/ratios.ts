@@ -1,13 +1,9 @@
 import * as Plot from "@observablehq/plot";
 import { drawn, h } from "./dom";
-import { logDomain, plain, ratioTicks, tip, tipText } from "./scale";
+import { fitted, logDomain, nameRoom, plain, ratioTicks, tip, tipText } from "./scale";
 import type { Forest } from "./types";
 
 type Row = Forest["rows"][number];
-
-const longest = 30; // letters of a row's name; the pointer shows all
-
-const short = (name: string) => (name.length > longest ? `${name.slice(0, longest - 1)}…` : name);
 
 const keys: Record<Row["shape"], [string, string]> = { dot: ["●", "a measurement with its interval"], hollow: ["○", "refused, does not count"], diamond: ["◆", "a mean with its interval"] };
 
@@ -24,9 +20,9 @@ export function ratios(title: string, label: string, f: Forest): HTMLElement {
 function draw(title: string, label: string, f: Forest, width: number): Element {
   // A name may come twice, and a band takes each once: rows are told apart by their place.
   const rows = f.rows.map((r, i) => ({ ...r, at: String(i) }));
-  const names = new Map(rows.map((r) => [r.at, short(r.name)]));
   const domain = logDomain(rows.flatMap((r) => [r.low, r.high, r.nextLow ?? r.low, r.nextHigh ?? r.high]), Math.max(f.band, 0.01));
-  const left = Math.min(Math.max(90, 6.6 * Math.max(...rows.map((r) => short(r.name).length))), width * 0.4);
+  const left = nameRoom(rows.map((r) => r.name), width);
+  const names = new Map(rows.map((r) => [r.at, fitted(r.name, left)]));
   const ticks = ratioTicks(domain, width - left);
   const means = rows.filter((r) => r.shape === "diamond");
   const single = rows.filter((r) => r.shape !== "diamond");

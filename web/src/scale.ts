@@ -69,6 +69,23 @@ export function plain(v: number): string {
   return magnitude >= 1e4 ? rounded.toLocaleString("en") : String(rounded);
 }
 
+const letter = 7.2; // pixels that a letter of a row's name takes
+
+// nameRoom is what the names of a figure's rows take at its left: the longest one, but no
+// more than two fifths of the figure.
+export function nameRoom(names: string[], width: number): number {
+  return Math.min(Math.max(90, 12 + letter * Math.max(0, ...names.map((n) => n.length))), width * 0.4);
+}
+
+// fitted is a name without its middle, where the room is too small for all of it: names of
+// targets differ at both ends. The pointer shows the whole name.
+export function fitted(name: string, room: number): string {
+  const most = Math.max(5, Math.floor((room - 12) / letter));
+  if (name.length <= most) return name;
+  const head = Math.ceil((most - 1) / 2);
+  return `${name.slice(0, head)}…${name.slice(name.length - (most - 1 - head))}`;
+}
+
 // swarm gives each point a vertical place in [-0.5, 0.5] so that points that
 // would cover each other stand beside each other; where a column is too full,
 // its points move together.

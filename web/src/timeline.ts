@@ -1,4 +1,5 @@
 import { h } from "./dom";
+import { fitted } from "./scale";
 import type { Figure, TimelineRow } from "./types";
 
 const svgNS = "http://www.w3.org/2000/svg";
@@ -10,7 +11,7 @@ function svg(name: string, attributes: Record<string, string | number>, text?: s
   return element;
 }
 
-const left = 190, right = 14, width = 1000, lane = 15, markRows = 3, top = 20 + markRows * 12;
+const left = 210, right = 14, width = 1000, lane = 15, markRows = 3, top = 20 + markRows * 12;
 // axis draws about eight round times between two.
 function axis(drawing: SVGElement, from: number, to: number, height: number, x: (t: number) => number) {
   const rough = (to - from) / 8, power = 10 ** Math.floor(Math.log10(rough));
@@ -39,9 +40,6 @@ function milestones(drawing: SVGElement, b: TimelineRow, from: number, to: numbe
   }
 }
 
-// clipped is a name that fits left of the lanes.
-const clipped = (name: string) => (name.length > 30 ? name.slice(0, 29) + "…" : name);
-
 // chart draws one row between two times.
 function chart(b: TimelineRow, from: number, to: number): SVGElement {
   const lanes = b.lanes ?? [];
@@ -51,7 +49,7 @@ function chart(b: TimelineRow, from: number, to: number): SVGElement {
   axis(drawing, from, to, height, x);
   lanes.forEach((row, i) => {
     const y = top + i * lane;
-    const name = svg("text", { x: left - 8, y: y + 11, "text-anchor": "end", "font-size": 11, fill: row.minor ? "var(--muted)" : "currentColor" }, clipped(row.name));
+    const name = svg("text", { x: left - 8, y: y + 11, "text-anchor": "end", "font-size": 11, fill: row.minor ? "var(--muted)" : "currentColor" }, fitted(row.name, left));
     name.append(svg("title", {}, row.name));
     drawing.append(name);
     for (const bar of row.stretches) {
