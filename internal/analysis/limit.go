@@ -14,7 +14,7 @@ type Met string
 const (
 	LimitMet    Met = "met"    // the whole interval lies within the limit
 	LimitBroken Met = "broken" // the whole interval lies beyond it
-	LimitOpen   Met = "open"   // neither, or there is no interval
+	LimitOpen   Met = "open"   // neither, or no verdict may rest on the interval
 )
 
 // Limit is what a number must keep: tare's own bars, limits of studies and gates.
@@ -24,7 +24,7 @@ type Limit struct{ Least, Most float64 }
 // Judge is the one rule for limits.
 func (l Limit) Judge(i stats.Interval) Met {
 	switch {
-	case i.Method == stats.MethodNone || i.Method == stats.MethodRange:
+	case !i.Decides():
 		return LimitOpen
 	case i.Low >= l.Least && i.High <= l.Most:
 		return LimitMet

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarelab/tare/internal/stats"
 )
 
 func TestBars(t *testing.T) {
@@ -42,6 +44,17 @@ func TestBars(t *testing.T) {
 	once, thrice := AtLeast(around(1, 0.02, 30), 1, 1).Interval, AtLeast(around(1, 0.02, 30), 1, 3).Interval
 	if thrice.Low >= once.Low || thrice.High <= once.High {
 		t.Errorf("three looks have %+v, one has %+v", thrice, once)
+	}
+}
+
+// An interval that decides nothing leaves every limit open, also one that nobody computed.
+func TestLimitWithoutAnInterval(t *testing.T) {
+	for _, i := range []stats.Interval{{}, stats.None(0.5), stats.RangeOf([]float64{0.4, 0.5, 0.6})} {
+		for _, limit := range []Limit{{0, 1}, {math.Inf(-1), 1.1}, {2, math.Inf(1)}} {
+			if met := limit.Judge(i); met != LimitOpen {
+				t.Errorf("%+v is %s for %+v, want open", limit, met, i)
+			}
+		}
 	}
 }
 
