@@ -83,7 +83,7 @@ func besideContainerd(ctx context.Context, bar float64, other func(ctx context.C
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, bar, func() (float64, error) {
-		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
+		s, err := report(ctx, "run", "concurrent-start", "--on", "containerd", "--workloads", "start", "--probes=", "--no-counters", "--no-aa", "--blocks", "1",
 			"--instances", strconv.Itoa(containerdEach), "--concurrency", strconv.Itoa(containerdWidth), "--image", file)
 		if err != nil {
 			return 0, err

@@ -46,7 +46,7 @@ func dockerStarts(ctx context.Context) (r result, err error) {
 	}
 	defer func() { err = errors.Join(err, restore()) }()
 	return paired(analysis.AtLeast, 1, func() (float64, error) {
-		s, err := report(ctx, "run", "concurrent-start", "--on", "docker/cli", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
+		s, err := report(ctx, "run", "concurrent-start", "--on", "docker/cli", "--workloads", "start", "--probes=", "--no-counters", "--no-aa", "--blocks", "1",
 			"--instances", strconv.Itoa(dockerEach), "--concurrency", strconv.Itoa(dockerWidth), "--image", file)
 		if err != nil {
 			return 0, err

@@ -47,7 +47,7 @@ func runcStarts(concurrency int) func(context.Context) (result, error) {
 // runcStudy starts n containers of runc once, as many at once as concurrency says,
 // without perf's counters, which the loop has not either.
 func runcStudy(ctx context.Context, n, concurrency int) (seen, error) {
-	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--no-counters", "--blocks", "1",
+	return report(ctx, "run", "concurrent-start", "--on", "runc", "--workloads", "start", "--probes=", "--no-counters", "--no-aa", "--blocks", "1",
 		"--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(concurrency))
 }
 

@@ -8,12 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/all"
 	"github.com/tarelab/tare/internal/driver/netpath"
 	"github.com/tarelab/tare/internal/driver/vm"
 	experiments "github.com/tarelab/tare/internal/experiment/all"
 	"github.com/tarelab/tare/internal/kerneltools/containerhost"
+	"github.com/tarelab/tare/internal/preflight"
+	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
 	"github.com/tarelab/tare/internal/vmm"
 	"github.com/tarelab/tare/internal/workload"
@@ -206,6 +209,41 @@ func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no study has interventions")
+	}
+}
+
+// A study with blocks enough for a verdict on one target has enough for one on each of
+// its targets, also on a machine that has all of them.
+func TestBlocksSufficeForEveryTarget(t *testing.T) {
+	for _, name := range experiments.Experiments().StudyNames() {
+		data, err := experiments.Experiments().StudyText(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := study.Parse(name+".yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := []study.Study{s}
+		for v := range s.Variants {
+			varied, err := s.Vary(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, varied)
+		}
+		for _, s := range all {
+			if s = s.WithDefaults().OnPaths(); s.Blocks < stats.MinimumBlocks {
+				continue // for the shapes alone
+			}
+			cells, _ := s.Expand(slices.Concat(s.Targets, s.Optional))
+			twin := slices.ContainsFunc(cells, func(c study.Cell) bool { return c.AA })
+			for group, compared := range preflight.Compared(s, cells) {
+				if err := analysis.CheckPlan(s.Blocks, s.LastAlpha(s.Blocks), compared, twin); err != nil {
+					t.Errorf("%s (variant %q), %s: %v", name, s.Taken, group, err)
+				}
+			}
+		}
 	}
 }
 
