@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -265,9 +263,7 @@ func (env *Env) beginFleet(c *cobra.Command, f *fleetFlags, sets map[string]*pfl
 			return usageError{fmt.Errorf("--where: %w", err)}
 		}
 	}
-	if p.Token, err = randomToken(); err != nil {
-		return err
-	}
+	p.Token = fmt.Sprintf("%08x", rand.Uint32()) // what the names of the fleet's jobs have in common
 	if f.name == "" {
 		f.name = p.Created.Format("20060102-150405-") + studyWord(words)
 	}
@@ -357,15 +353,6 @@ func givenFlags(set *pflag.FlagSet) []string {
 	return given
 }
 
-// randomToken is what the names of a fleet's jobs have in common.
-func randomToken() (string, error) {
-	var random [4]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return "", fmt.Errorf("fleet: %w", err)
-	}
-	return hex.EncodeToString(random[:]), nil
-}
-
 // studyWord is the study of a command line, as a name for people.
 func studyWord(words []string) string {
 	if i := slices.Index(words, "run"); i >= 0 && i+1 < len(words) {
@@ -386,11 +373,7 @@ func (env *Env) draw(c *cobra.Command, f *fleetFlags, e engine.Engine, where eng
 	}
 	seed := f.seed
 	if seed == 0 {
-		n, err := rand.Int(rand.Reader, big.NewInt(1<<53-1))
-		if err != nil {
-			return fleet.Draw{}, fmt.Errorf("fleet: %w", err)
-		}
-		seed = n.Uint64() + 1
+		seed = 1 + rand.Uint64N(1<<53-1)
 	}
 	d, err := fleet.Choose(machines, f.nodes, seed)
 	if err != nil {

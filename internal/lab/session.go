@@ -1,13 +1,12 @@
 package lab
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -73,11 +72,7 @@ func newSession(state string) (*session, error) {
 	}
 	var err error
 	for range 8 { // a sweeper may take a directory for a dead one's before it is locked
-		var random [4]byte
-		if _, err := rand.Read(random[:]); err != nil {
-			return nil, fmt.Errorf("session name: %w", err)
-		}
-		s := &session{name: "s" + hex.EncodeToString(random[:])}
+		s := &session{name: fmt.Sprintf("s%08x", rand.Uint32())}
 		s.dir = filepath.Join(sessionsDir(state), s.name)
 		err = os.Mkdir(s.dir, 0o700)
 		if err == nil {

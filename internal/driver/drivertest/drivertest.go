@@ -7,10 +7,9 @@ package drivertest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -200,11 +199,7 @@ func (s *suite) slow() bool { return s.props.StartTime > 40*time.Millisecond }
 // Token is a fresh name ([a-z0-9]) for what a test makes on the machine.
 func Token(t *testing.T) string {
 	t.Helper()
-	var random [4]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		t.Fatal(err)
-	}
-	return "t" + hex.EncodeToString(random[:])
+	return fmt.Sprintf("t%08x", rand.Uint32())
 }
 
 // boots reports whether a start is a machine's boot, of which a check can afford

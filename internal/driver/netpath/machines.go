@@ -2,10 +2,9 @@ package netpath
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"slices"
@@ -110,13 +109,7 @@ func (d *Driver) join() driver.Join {
 
 // networkNumber draws the number of a network that two machines share, so that those of
 // others on the same machines differ.
-func networkNumber() (uint32, error) {
-	var b [4]byte
-	if _, err := rand.Read(b[1:]); err != nil {
-		return 0, driver.Labf("number of a network: %w", err)
-	}
-	return max(1, binary.BigEndian.Uint32(b[:])), nil
-}
+func networkNumber() uint32 { return 1 + rand.Uint32N(1<<24-1) }
 
 // tunnel makes a key for this machine's end of the path's tunnel; nil for paths without
 // one.
@@ -221,19 +214,16 @@ func (i *instance) prepareRemote(ctx context.Context) error {
 	if err := errors.Join(d.remoteFits(ctx), d.Takes(i.spec.Network)); err != nil {
 		return err
 	}
-	number, err := networkNumber()
+	tunnel, err := d.tunnel()
 	if err != nil {
 		return err
 	}
-	m := net.Machines{Number: number}
+	m := net.Machines{Number: networkNumber(), Tunnel: tunnel}
 	m.Here, m.There = d.lab.Peer.Addresses()
-	if m.Tunnel, err = d.tunnel(); err != nil {
-		return err
-	}
 	limits := driver.Limits{CPUs: i.spec.Limits.CPUs, Memory: i.spec.Limits.Memory, Pids: i.spec.Limits.Pids}
 	started, err := d.lab.Peer.Start(ctx, driver.FarEnd{
 		ID: i.spec.ID, Target: d.inner.Name(), Path: string(d.path), Server: i.spec.Peer, Limits: limits,
-		MTU: i.spec.Network.MTU, Range: i.spec.Network.Range, Number: number, Tunnel: publicEnd(m.Tunnel, 0),
+		MTU: i.spec.Network.MTU, Range: i.spec.Network.Range, Number: m.Number, Tunnel: publicEnd(m.Tunnel, 0),
 	})
 	if err != nil {
 		return fmt.Errorf("the other end: %w", err)

@@ -3,10 +3,9 @@ package oci
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -63,11 +62,7 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 // prove runs the test container in a directory and a group of its own, both the
 // session's: a sweep finds them.
 func (d *Driver) prove(ctx context.Context, binary string, notes map[string]string) (failed error) {
-	var random [4]byte
-	if _, err := rand.Read(random[:]); err != nil {
-		return driver.Labf("name of the test container: %w", err)
-	}
-	id := fmt.Sprintf("%s-check-%s-%s", driver.Label, strings.ReplaceAll(d.runtime.Name, "/", "-"), hex.EncodeToString(random[:]))
+	id := fmt.Sprintf("%s-check-%s-%08x", driver.Label, strings.ReplaceAll(d.runtime.Name, "/", "-"), rand.Uint32())
 	dir := filepath.Join(d.lab.RunDir, id)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return driver.Labf("directory of the test container: %w", err)

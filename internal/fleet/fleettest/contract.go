@@ -3,12 +3,11 @@ package fleettest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -156,11 +155,7 @@ type suite struct {
 	made    []string
 }
 
-func token() string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return hex.EncodeToString(random[:])
-}
+func token() string { return fmt.Sprintf("%08x", rand.Uint32()) }
 
 // sh is a job that runs a script.
 func (s *suite) sh(script string, args ...string) engine.Job {
