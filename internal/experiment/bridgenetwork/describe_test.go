@@ -94,6 +94,45 @@ func TestGrowthWithoutLoss(t *testing.T) {
 	}
 }
 
+// Where nothing arrives with any number of containers, or all that gave numbers are of one
+// size, there is no slope, and the report is made all the same.
+func TestGrowthWithoutASlope(t *testing.T) {
+	for name, c := range map[string]struct {
+		containers map[int]int // of the two levels that gave numbers
+		value      float64
+	}{
+		"nothing arrives": {map[int]int{2: 2, 50: 50}, 0},
+		"one size":        {map[int]int{2: 1, 50: 2}, 1e9},
+	} {
+		in := networkRun(0, 0, 1)
+		in.Data = analysis.NewData(in.Cells, 0)
+		for i := range in.Cells {
+			cell := &in.Cells[i]
+			n, measured := c.containers[cell.Limits.Network.Containers]
+			if !measured {
+				continue
+			}
+			cell.Limits.Network = &study.Network{Containers: n}
+			for block := range 8 {
+				in.Data.Add(&sample.Record{Block: block, Cell: cell.ID, Values: map[string][]float64{"throughput": {c.value}}})
+			}
+		}
+		n := described(t, in)
+		if g := n.Growth[0]; g.Verdict != analysis.Open || g.Slope != 0 || g.Why == "" {
+			t.Errorf("%s: %+v", name, g)
+		}
+		for _, f := range growthFigures(n) {
+			for _, l := range f.Lines {
+				for _, p := range l.Points {
+					if math.IsNaN(p.Y) {
+						t.Errorf("%s: %s has a point without a number", name, l.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
 // A target whose trials all failed has no slope, and one of which a single number of
 // containers was measured claims nothing.
 func TestGrowthOfFailures(t *testing.T) {

@@ -101,6 +101,9 @@ func placesFigure(n *description, tables []analysis.Table) finding.Figure {
 func growthFigures(n *description) []finding.Figure {
 	var out []finding.Figure
 	for _, g := range n.Growth {
+		if g.most() <= 0 {
+			continue
+		}
 		i := slices.IndexFunc(out, func(f finding.Figure) bool { return f.Title == growthTitle(g) })
 		if i < 0 {
 			i = len(out)
@@ -121,10 +124,7 @@ func growthTitle(g growth) string {
 }
 
 func growthLine(g growth) finding.Line {
-	most := 0.0
-	for _, p := range g.Points {
-		most = max(most, p.Median)
-	}
+	most := g.most()
 	l := finding.Line{Name: g.Target + ", " + g.Arm, Look: finding.Measured}
 	for _, p := range g.Points {
 		l.Points = append(l.Points, finding.Point{X: float64(p.Containers), Y: p.Median / most, Low: p.Interval.Low / most, High: p.Interval.High / most})

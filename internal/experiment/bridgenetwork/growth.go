@@ -130,16 +130,19 @@ func (r reader) growth(s levels, cells []study.Cell, m sample.Metric) growth {
 		noisy = noisy || r.refused(c)
 		r.readTables(&g, c)
 	}
-	if len(measured) < 2 {
+	switch {
+	case len(measured) < 2 || n[0] == n[len(n)-1]:
 		g.Verdict, g.Why = analysis.Open, "fewer than two numbers of containers were measured"
-		return g
+	case g.most() <= 0:
+		g.Verdict, g.Why = analysis.Open, "no number of containers has a value above zero"
+	default:
+		g.judge(slopes(n, analysis.Complete(measured), g.most()), n[len(n)-1]-n[0], r.Input, noisy)
 	}
-	g.judge(slopes(n, analysis.Complete(measured), g.most()), n[len(n)-1]-n[0], r.Input, noisy)
 	return g
 }
 
-// most is the largest median.
-func (g *growth) most() float64 {
+// most is the largest median, at least 0.
+func (g growth) most() float64 {
 	most := 0.0
 	for _, p := range g.Points {
 		most = max(most, p.Median)
