@@ -38,11 +38,6 @@ func churnFinding(k churnCurve) string {
 		return cmp.Compare(a.Rate.Median, b.Rate.Median)
 	})
 	last := k.Points[len(k.Points)-1]
-	worst := slices.MaxFunc(last.Phases, func(a, b churnPhase) int { return cmp.Compare(slowest(a), slowest(b)) })
-	what := "p99"
-	if worst.P99 == 0 {
-		what = "time"
-	}
 	rate := func(p churnPoint) string {
 		return quantity.Of(sample.PerSecond, p.Rate.Median, p.Rate.Interval)
 	}
@@ -50,8 +45,15 @@ func churnFinding(k churnCurve) string {
 	if best.Threads != last.Threads {
 		text += fmt.Sprintf("most cycles with %s, %s; ", quantity.Count(best.Threads, "thread"), rate(best))
 	}
-	text += fmt.Sprintf("with %s %s of cycles, and the longest %s is that of %s, %s", quantity.Count(last.Threads, "thread"), rate(last),
-		what, worst.Name, quantity.Of(sample.Seconds, slowest(worst), stats.Interval{}))
+	text += fmt.Sprintf("with %s %s of cycles", quantity.Count(last.Threads, "thread"), rate(last))
+	if len(last.Phases) > 0 {
+		worst := slices.MaxFunc(last.Phases, func(a, b churnPhase) int { return cmp.Compare(slowest(a), slowest(b)) })
+		what := "p99"
+		if worst.P99 == 0 {
+			what = "time"
+		}
+		text += fmt.Sprintf(", and the longest %s is that of %s, %s", what, worst.Name, quantity.Of(sample.Seconds, slowest(worst), stats.Interval{}))
+	}
 	return text + churnLocks(k) + "."
 }
 
@@ -129,7 +131,9 @@ func churnFigures(curves []churnCurve) []finding.Figure {
 			l.Points = append(l.Points, finding.Point{X: float64(p.Threads), Y: p.Rate.Median, Low: p.Rate.Interval.Low, High: p.Rate.Interval.High})
 		}
 		rates.Lines = append(rates.Lines, l)
-		all = append(all, churnPhases(k))
+		if f := churnPhases(k); len(f.Lines) > 0 {
+			all = append(all, f)
+		}
 	}
 	if len(rates.Lines) == 0 {
 		return nil

@@ -68,6 +68,22 @@ func TestCellsWithoutATrialAreLeftOut(t *testing.T) {
 	}
 }
 
+// A run of a foreign tare may list no phases of a cycle: its section is made without them.
+func TestChurnWithoutPhases(t *testing.T) {
+	cells := []churnCell{{Cell: study.Cell{ID: "a", Workload: "w"}, Threads: 1}, {Cell: study.Cell{ID: "b", Workload: "w"}, Threads: 2}}
+	in := analysis.Input{Data: analysis.NewData(nil, 0), Metrics: map[string][]sample.Metric{"w": {{Name: "cycles"}}}}
+	for _, c := range cells {
+		in.Data.Add(&sample.Record{Cell: c.ID, Values: map[string][]float64{"cycles": {7}}})
+	}
+	s := churnSection(churnOf(in, cells, nil, new(source)))
+	if want := []string{"w: most cycles with 1 thread, 7.00/s; with 2 threads 7.00/s of cycles."}; !slices.Equal(s.Findings, want) {
+		t.Errorf("%q, want %q", s.Findings, want)
+	}
+	if len(s.Figures) != 1 {
+		t.Errorf("%d figures: only the cycles can be drawn", len(s.Figures))
+	}
+}
+
 func TestChurnOf(t *testing.T) {
 	s, err := published.Read(name, publishedFile, new(source))
 	if err != nil {
