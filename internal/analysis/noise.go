@@ -292,8 +292,8 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 		most = max(most, rows)
 	}
 	twin := slices.ContainsFunc(groups, func(g group) bool { return g.aa >= 0 })
-	if need := PlanBlocks(in.Alpha, most, twin); most > 0 && in.Blocks > 0 && in.Blocks < need {
-		out = append(out, (&TooFewBlocks{Blocks: in.Blocks, Need: need, Cells: most, Alpha: in.Alpha}).Error())
+	if err := CheckPlan(in.Blocks, in.Alpha, most, twin); err != nil && most > 0 && in.Blocks > 0 {
+		out = append(out, err.Error())
 	}
 	verdicts := verdictsOf(claims.Tables)
 	var told []disturbance

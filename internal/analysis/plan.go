@@ -14,24 +14,11 @@ func PlanBlocks(alpha float64, m int, twin bool) int {
 	return stats.BlocksFor(1-alpha/float64(max(1, m)), twin)
 }
 
-// TooFewBlocks is the error of a plan that cannot give a verdict.
-type TooFewBlocks struct {
-	Blocks int     // planned
-	Need   int     // that suffice
-	Cells  int     // compared in one table
-	Alpha  float64 // of the table
-}
-
-// Error says what is missing and what to do.
-func (e *TooFewBlocks) Error() string {
-	return fmt.Sprintf("%s cannot give a verdict on %s at alpha %g: use %d blocks", quantity.Count(e.Blocks, "block"), judgedCells(e.Cells), e.Alpha, e.Need)
-}
-
-// CheckPlan returns a *TooFewBlocks error when a plan of so many blocks cannot give
-// a verdict on m compared cells of one table.
+// CheckPlan returns an error when a plan of so many blocks cannot give a verdict on m
+// compared cells of one table. It says how many blocks suffice.
 func CheckPlan(blocks int, alpha float64, m int, twin bool) error {
 	if need := PlanBlocks(alpha, m, twin); blocks < need {
-		return &TooFewBlocks{Blocks: blocks, Need: need, Cells: m, Alpha: alpha}
+		return fmt.Errorf("%s cannot give a verdict on %s at alpha %g: use %d blocks", quantity.Count(blocks, "block"), judgedCells(m), alpha, need)
 	}
 	return nil
 }
