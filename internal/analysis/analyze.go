@@ -69,8 +69,8 @@ func (in Input) unlike(a, b string) bool {
 	return x != "" && y != "" && x != y
 }
 
-// defaults fills what a caller may leave out.
-func (in Input) defaults() Input {
+// WithDefaults fills what a caller may leave out.
+func (in Input) WithDefaults() Input {
 	if in.Alpha == 0 {
 		in.Alpha = 0.05
 	}
@@ -86,7 +86,7 @@ func (in Input) defaults() Input {
 // Analyze says all that can be said of one run. The same Input gives the same
 // Claims. It uses all CPUs that the process may.
 func Analyze(in Input) Claims {
-	in = in.defaults()
+	in = in.WithDefaults()
 	groups := in.groups()
 	jobs := in.jobs(groups)
 	results := make([]result, len(jobs))

@@ -19,7 +19,7 @@ import (
 // assumption is only roughly true, the control's own change is part of the
 // noise floor. Alpha, Margin, Primary and Seed are taken from a.
 func Compare(a, b Input) Claims {
-	a, b = a.defaults(), b.defaults()
+	a, b = a.WithDefaults(), b.WithDefaults()
 	b.Alpha, b.Margin = a.Alpha, a.Margin
 	before, after := run{a, a.groups()}, run{b, b.groups()}
 	other := map[string]group{}

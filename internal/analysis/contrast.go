@@ -81,9 +81,6 @@ func (in Input) Summary(cell, metric string) Summary {
 	return summarize(in.Series(cell, metric).values, rand.New(rand.NewPCG(in.Seed, 1)))
 }
 
-// WithDefaults is the input with what a caller may leave out.
-func (in Input) WithDefaults() Input { return in.defaults() }
-
 // Against is the effect of one series against another by block, with its 95 %
 // interval and without a verdict. Its Blocks are 0 where they have none in common.
 func Against(of, to Series) *Effect { return compare(of, to, Series{}).at(describedLevel).effect }

@@ -20,7 +20,7 @@ type Level struct {
 // are judged together.
 // Twins, watched cells and cells without a block in common with their base are left out.
 func (in Input) Levels(tables []Table, base func(study.Cell) (environment string, ok bool)) []Level {
-	in = in.defaults()
+	in = in.WithDefaults()
 	var out []Level
 	families := map[[2]string][]*Contrast{}
 	for _, c := range in.Cells {

@@ -17,7 +17,7 @@ type Width struct {
 // whose work is not proven the same or whose CPU alone is emulated, has no width that
 // more blocks would change.
 func Widest(in Input) Width {
-	in = in.defaults()
+	in = in.WithDefaults()
 	var widest Width
 	for _, j := range in.jobs(in.groups()) {
 		if !j.primary || j.group.control < 0 || j.group.cells[0].Probe != "" {
