@@ -28,15 +28,12 @@ const (
 	Failed        Verdict = "target failed"                 // trials of the cell failed, by the target's fault
 )
 
-// severity orders the verdicts, the one that decides over a whole gate first.
-var severity = []Verdict{Failed, Broken, NotComparable, Open}
-
 // Verdicts are all answers, the best first.
 func Verdicts() []Verdict { return []Verdict{Met, Open, NotComparable, Broken, Failed} }
 
-// Worst is the verdict of a whole gate; Met for none.
+// Worst is the verdict of a whole gate; Met for one without answers.
 func Worst(answers []Answer) Verdict {
-	for _, v := range severity {
+	for _, v := range slices.Backward(Verdicts()) {
 		if slices.ContainsFunc(answers, func(a Answer) bool { return a.Verdict == v }) {
 			return v
 		}
@@ -205,7 +202,7 @@ func (a Answer) is(v Verdict, why string) Answer {
 // row judges one row of a table.
 func (j judge) row(t analysis.Table, r analysis.Row) Answer {
 	a := j.blank(t.Group, r.Target)
-	a.Metric, a.Limit = t.Metric.Name, j.words()
+	a.Metric = t.Metric.Name
 	if f := r.Failure; f != nil {
 		why := fmt.Sprintf("%d trials failed, the first one: %s", r.Summary.Failed, strings.TrimSpace(f.Message))
 		if f.Fault != sample.FaultTarget {
@@ -241,15 +238,15 @@ func (j judge) change(a Answer, t analysis.Table, r analysis.Row) Answer {
 			continue
 		}
 		for _, row := range c.Rows {
-			if row.Cell == r.Cell && row.Control {
+			switch {
+			case row.Cell != r.Cell:
+				continue
+			case row.Control:
 				return a.is(NotComparable, "It is the control, by which the change of the machine between the two runs is divided out.")
-			}
-			if row.Cell == r.Cell && row.Failed() {
+			case row.Failed():
 				return a.is(NotComparable, "All its trials failed in the baseline.")
 			}
-			if row.Cell == r.Cell {
-				return j.ratio(a, row.Effect)
-			}
+			return j.ratio(a, row.Effect)
 		}
 	}
 	return a.is(NotComparable, "The baseline has no such cell with this metric.")
