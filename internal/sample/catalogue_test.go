@@ -40,8 +40,8 @@ func TestEveryMetricIsThereOnceAndComplete(t *testing.T) {
 		}
 	}
 	for _, f := range families {
-		for _, of := range f.Members {
-			check(f.Make(of))
+		for _, of := range f.members {
+			check(f.metric(of))
 		}
 	}
 	if len(seen) != len(known) {
@@ -130,9 +130,9 @@ A *primary* metric can decide a verdict: it is what a workload is run for. The o
 		})
 	}
 	for _, f := range families {
-		table("Family "+f.Form, func() {
-			for _, of := range f.Members {
-				m := f.Make(of)
+		table("Family "+f.form, func() {
+			for _, of := range f.members {
+				m := f.metric(of)
 				row(m.Name, m, Descriptive)
 			}
 		})

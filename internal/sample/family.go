@@ -2,12 +2,12 @@ package sample
 
 import "strings"
 
-// A Family is metrics whose names have one form with a parameter in it, such as
+// A family is metrics whose names have one form with a parameter in it, such as
 // the phase of a cycle. Its function is the only place that makes their names.
-type Family struct {
-	Form    string   // for docs: "PHASE-p50"
-	Members []string // what the parameter may be
-	Make    func(of string) Metric
+type family struct {
+	form    string   // for docs: "PHASE-p50"
+	members []string // what the parameter may be
+	metric  func(of string) Metric
 }
 
 // churnPhases are the parts of the churn workloads' cycles.
@@ -66,10 +66,10 @@ func ClientCounter(counter string) Metric {
 	return m
 }
 
-// Locks are the locks of a container's start that have a metric each.
-var Locks = []string{"cgroup-mutex", "cgroup-threadgroup", "rtnl", "pernet", "namespace-sem", "directory", "rcu", "rcu-expedited"}
+// locks are the locks of a container's start that have a metric each.
+var locks = []string{"cgroup-mutex", "cgroup-threadgroup", "rtnl", "pernet", "namespace-sem", "directory", "rcu", "rcu-expedited"}
 
-// lockHelp says what each of Locks is.
+// lockHelp says what each of locks is.
 var lockHelp = map[string]string{
 	"cgroup-mutex":       "cgroup_mutex: cgroups are made, joined and removed under it",
 	"cgroup-threadgroup": "cgroup_threadgroup_rwsem: keeps a process from starting threads while it changes its cgroup",
@@ -81,13 +81,13 @@ var lockHelp = map[string]string{
 	"rcu-expedited":      "an expedited RCU grace period: until no CPU uses what it read before",
 }
 
-// WaitFor is the time that threads waited for one of Locks.
+// WaitFor is the time that threads waited for one of locks.
 func WaitFor(lock string) Metric {
 	return Metric{"wait-" + lock, Seconds, Lower, "time that the trial's threads waited for " + lockHelp[lock] + "; summed over threads"}
 }
 
 // families are the families of the catalogue.
-var families = []Family{
+var families = []family{
 	{"PHASE-rate", churnPhases, PhaseRate},
 	{"PHASE-p50", churnPhases, PhaseP50},
 	{"PHASE-p99", churnPhases, PhaseP99},
@@ -95,5 +95,5 @@ var families = []Family{
 	{"CONTAINER-cpu", LoadContainers, ContainerCPU},
 	{"ROLE-" + Switches, SwitchRoles, RoleSwitches},
 	{"client-COUNTER", Counters, ClientCounter},
-	{"wait-LOCK", Locks, WaitFor},
+	{"wait-LOCK", locks, WaitFor},
 }

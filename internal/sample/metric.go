@@ -2,6 +2,7 @@ package sample
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 )
@@ -33,10 +34,10 @@ func indexed() map[string]entry {
 var known = withFamilies()
 
 func withFamilies() map[string]entry {
-	all := indexed()
+	all := maps.Clone(entries)
 	for _, f := range families {
-		for _, of := range f.Members {
-			m := f.Make(of)
+		for _, of := range f.members {
+			m := f.metric(of)
 			all[m.Name] = entry{Metric: m, role: Descriptive}
 		}
 	}
