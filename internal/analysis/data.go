@@ -1,9 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
@@ -329,7 +329,7 @@ func (b Series) tidy() Series {
 			order = append(order, i)
 		}
 	}
-	sort.SliceStable(order, func(i, j int) bool { return b.blocks[order[i]] < b.blocks[order[j]] })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(b.blocks[i], b.blocks[j]) })
 	out := Series{make([]int32, 0, len(order)), make([]float64, 0, len(order))}
 	for len(order) > 0 {
 		block, n := b.blocks[order[0]], 1

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -144,15 +145,7 @@ func (l *Laws) bootstrap(n []float64, values [][]float64, paired bool, fewest, m
 // choose orders the fits and names the best, where the level with the fewest blocks
 // has enough of them.
 func (l *Laws) choose(fewest int) {
-	slices.SortStableFunc(l.Fits, func(x, y Law) int {
-		switch {
-		case x.AICc < y.AICc:
-			return -1
-		case x.AICc > y.AICc:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(l.Fits, func(x, y Law) int { return cmp.Compare(x.AICc, y.AICc) })
 	total := 0.0
 	for _, f := range l.Fits {
 		total += math.Exp((l.Fits[0].AICc - f.AICc) / 2)

@@ -3,7 +3,6 @@ package stats
 import (
 	"math"
 	"slices"
-	"sort"
 )
 
 // Between is the shift from x to y, two independent samples on a scale on which
@@ -175,8 +174,8 @@ func Midranks(values []float64) []float64 {
 	x := Sorted(values)
 	ranks := make([]float64, len(values))
 	for i, v := range values {
-		low := sort.SearchFloat64s(x, v)
-		high := sort.Search(len(x), func(i int) bool { return x[i] > v })
+		low, _ := slices.BinarySearch(x, v)
+		high, _ := slices.BinarySearch(x, math.Nextafter(v, math.Inf(1)))
 		ranks[i] = float64(low+high+1) / 2
 	}
 	return ranks

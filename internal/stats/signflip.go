@@ -1,8 +1,9 @@
 package stats
 
 import (
+	"cmp"
 	"math"
-	"sort"
+	"slices"
 )
 
 // exactPairs is the number of pairs up to which the sign-flip distribution is
@@ -43,8 +44,9 @@ func signFlipSorted(x []float64) float64 {
 // 1959), and the sum of the ranks that belong to positive ones. Negative and
 // positive magnitudes are sorted already: a merge ranks them.
 func signedRanks(x []float64) (ranks []int, positive int) {
-	down := sort.SearchFloat64s(x, 0) - 1                           // the smallest negative magnitude
-	up := sort.Search(len(x), func(i int) bool { return x[i] > 0 }) // the smallest positive one
+	negative, _ := slices.BinarySearch(x, 0)
+	down := negative - 1                                  // the smallest negative magnitude
+	up, _ := slices.BinarySearch(x, math.Nextafter(0, 1)) // the smallest positive one
 	next := func() (magnitude float64, ok bool) {
 		switch {
 		case down >= 0 && (up == len(x) || -x[down] <= x[up]):
@@ -106,7 +108,7 @@ func Holm(p []float64) []float64 {
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(i, j int) bool { return p[order[i]] < p[order[j]] })
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
 	adjusted := make([]float64, len(p))
 	floor := 0.0
 	for rank, i := range order {

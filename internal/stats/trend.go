@@ -1,8 +1,6 @@
 package stats
 
-import (
-	"math"
-)
+import "math"
 
 // Trend is the p-value, two-sided, of Spearman's rank correlation between
 // values and their order, by its normal limit z = rho sqrt(n-1).

@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -127,15 +128,7 @@ func OfReplicates(draws []float64, fewest int) Interval {
 // are of the same blocks.
 func checkLevels(levels []Level) (n []float64, values [][]float64, paired bool, err error) {
 	levels = slices.Clone(levels)
-	slices.SortFunc(levels, func(a, b Level) int {
-		switch {
-		case a.N < b.N:
-			return -1
-		case a.N > b.N:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(levels, func(a, b Level) int { return cmp.Compare(a.N, b.N) })
 	for i, l := range levels {
 		if l.N <= 0 || len(l.Values) == 0 {
 			return nil, nil, false, fmt.Errorf("level %g has %d values: every level needs a positive size and a block", l.N, len(l.Values))
