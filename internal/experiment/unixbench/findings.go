@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/stats"
 )
 
@@ -213,19 +214,12 @@ func (w where) testsFall() string {
 		switch {
 		case len(names) == 0:
 		case way == fallsOpen:
-			parts = append(parts, fmt.Sprintf("%s without an interval, whose way to fall is open: %s (b from %.2f to %.2f)", scoresText(len(names)), strings.Join(names, ", "), low, high))
+			parts = append(parts, fmt.Sprintf("%s without an interval, whose way to fall is open: %s (b from %.2f to %.2f)", quantity.Count(len(names), "score"), strings.Join(names, ", "), low, high))
 		default:
-			parts = append(parts, fmt.Sprintf("%s %s: %s (b and its intervals from %.2f to %.2f)", scoresText(len(names)), way.verb(len(names)), strings.Join(names, ", "), low, high))
+			parts = append(parts, fmt.Sprintf("%s %s: %s (b and its intervals from %.2f to %.2f)", quantity.Count(len(names), "score"), way.verb(len(names)), strings.Join(names, ", "), low, high))
 		}
 	}
 	return strings.Join(parts, "; ")
-}
-
-func scoresText(n int) string {
-	if n == 1 {
-		return "1 score"
-	}
-	return fmt.Sprintf("%d scores", n)
 }
 
 // bends names where the curves leave full speed: the median and the extremes.

@@ -124,20 +124,11 @@ func besideCells(records []sample.Record) map[string]besideCell {
 			continue
 		}
 		c := all[r.Cell]
-		c.scores = append(c.scores, mean(r.Values[sample.UnixBenchScore]))
-		c.ratios = append(c.ratios, mean(r.Values[sample.UnixBenchRatio]))
+		c.scores = append(c.scores, stats.Mean(r.Values[sample.UnixBenchScore])) // over the trial's containers
+		c.ratios = append(c.ratios, stats.Mean(r.Values[sample.UnixBenchRatio]))
 		all[r.Cell] = c
 	}
 	return all
-}
-
-// mean of the containers of a trial.
-func mean(values []float64) float64 {
-	sum := 0.
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
 }
 
 // studyNextTo are the tables of a run of the study in which a UnixBench of the user's
