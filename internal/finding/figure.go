@@ -1,5 +1,10 @@
 package finding
 
+import (
+	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/stats"
+)
+
 // Figure is a chart of one kind: lines over a number, bars over names, dots over
 // names, a flame graph, chains of boxes, a timeline, or a forest. Only the page draws it.
 type Figure struct {
@@ -63,6 +68,20 @@ type Point struct {
 // Exactly is a point without an interval.
 func Exactly(x, y float64) Point { return Point{X: x, Y: y, Low: y, High: y} }
 
+// Estimated is a point with its interval, where that is known.
+func Estimated(x float64, e stats.Estimate) Point {
+	low, high := ends(e)
+	return Point{X: x, Y: e.Value, Low: low, High: high}
+}
+
+// ends are the limits of an estimate's interval, both its value where that is not known.
+func ends(e stats.Estimate) (low, high float64) {
+	if !quantity.Known(e.Interval) {
+		return e.Value, e.Value
+	}
+	return e.Interval.Low, e.Interval.High
+}
+
 // Bar is one name with a length, or with several parts one after another.
 type Bar struct {
 	Name  string `json:"name"`
@@ -88,6 +107,12 @@ type Dot struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
+}
+
+// DotOf is an estimate in a row, with its interval where that is known.
+func DotOf(row string, e stats.Estimate) Dot {
+	low, high := ends(e)
+	return Dot{Row: row, Value: e.Value, Low: low, High: high}
 }
 
 // Forest is ratios, one in a row, about 1.

@@ -112,8 +112,8 @@ func growthFigures(n *description) []finding.Figure {
 		out[i].Lines = append(out[i].Lines, growthLine(g))
 		if g.Metric.Name == sample.Throughput && len(out[i].Lines) == 1 {
 			last := float64(g.Points[len(g.Points)-1].Containers)
-			out[i].Lines = append(out[i].Lines, finding.Line{Name: "published slope", Look: finding.Published, Points: []finding.Point{
-				{X: 2, Y: 1, Low: 1, High: 1}, {X: last, Y: 1 - n.Loss*(last-2), Low: 1 - n.Loss*(last-2), High: 1 - n.Loss*(last-2)}}})
+			out[i].Lines = append(out[i].Lines, finding.Line{Name: "published slope", Look: finding.Published,
+				Points: []finding.Point{finding.Exactly(2, 1), finding.Exactly(last, 1-n.Loss*(last-2))}})
 		}
 	}
 	return out

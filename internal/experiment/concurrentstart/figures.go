@@ -8,6 +8,7 @@ import (
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // growthFigures draw elapsed time over the number of containers, relative to
@@ -25,11 +26,8 @@ func growthFigures(s *description) []finding.Figure {
 					continue
 				}
 				e := p.Values[sample.Elapsed]
-				one := over / e.Value
-				at := finding.Point{X: float64(p.N), Y: over, Low: over, High: over, Tip: estimate(e, sample.Seconds)}
-				if quantity.Known(e.Interval) {
-					at.Low, at.High = e.Interval.Low*one, e.Interval.High*one
-				}
+				at := finding.Estimated(float64(p.N), stats.Estimate{Value: over, Interval: stats.Scaled(e.Interval, over/e.Value)})
+				at.Tip = estimate(e, sample.Seconds)
 				l.Points = append(l.Points, at)
 			}
 			if len(l.Points) > 1 {
@@ -43,7 +41,9 @@ func growthFigures(s *description) []finding.Figure {
 				y = p.ElapsedBy50
 			}
 			if y > 0 {
-				published.Points = append(published.Points, finding.Point{X: float64(p.N), Y: y, Low: y, High: y, Tip: quantity.Rounded(p.Elapsed, sample.Seconds)})
+				at := finding.Exactly(float64(p.N), y)
+				at.Tip = quantity.Rounded(p.Elapsed, sample.Seconds)
+				published.Points = append(published.Points, at)
 			}
 		}
 		if len(f.Lines) > 0 {
@@ -99,14 +99,10 @@ func scalingFigures(s *description) []finding.Figure {
 				continue
 			}
 			slowest, fastest = min(slowest, e.Value), max(fastest, e.Value)
-			at := finding.Point{X: float64(p.Concurrency), Y: e.Value, Low: e.Value, High: e.Value}
-			if quantity.Known(e.Interval) {
-				at.Low, at.High = e.Interval.Low, e.Interval.High
-			}
-			l.Points = append(l.Points, at)
+			n := float64(p.Concurrency)
+			l.Points = append(l.Points, finding.Estimated(n, e))
 			if c.USL != nil {
-				y := c.USL.At(float64(p.Concurrency))
-				fit.Points = append(fit.Points, finding.Point{X: float64(p.Concurrency), Y: y, Low: y, High: y})
+				fit.Points = append(fit.Points, finding.Exactly(n, c.USL.At(n)))
 			}
 		}
 		if len(l.Points) > 1 {

@@ -236,11 +236,7 @@ func line(c curve) finding.Line {
 		if p.refused() {
 			continue
 		}
-		at := finding.Exactly(float64(p.CPUs), p.Speed)
-		if quantity.Known(p.Interval) {
-			at.Low, at.High = p.Interval.Low, p.Interval.High
-		}
-		l.Points = append(l.Points, at)
+		l.Points = append(l.Points, finding.Estimated(float64(p.CPUs), stats.Estimate{Value: p.Speed, Interval: p.Interval}))
 	}
 	return l
 }

@@ -156,9 +156,5 @@ func figures(d description) []finding.Figure {
 }
 
 func dot(l loss) finding.Dot {
-	at := finding.Dot{Row: l.Level, Value: 100 * l.Kept, Low: 100 * l.Kept, High: 100 * l.Kept}
-	if quantity.Known(l.Interval) {
-		at.Low, at.High = 100*l.Interval.Low, 100*l.Interval.High
-	}
-	return at
+	return finding.DotOf(l.Level, stats.Estimate{Value: 100 * l.Kept, Interval: stats.Scaled(l.Interval, 100)})
 }

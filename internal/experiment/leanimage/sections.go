@@ -8,6 +8,7 @@ import (
 	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/quantity"
+	"github.com/tarelab/tare/internal/stats"
 )
 
 // section says it.
@@ -98,11 +99,8 @@ func figures(d description) []finding.Figure {
 				i = len(f.Dots)
 				f.Dots = append(f.Dots, finding.Dots{Name: e.Target, Look: finding.Measured})
 			}
-			dot := finding.Dot{Row: e.Workload + ", " + e.Level + " (" + e.Metric + ")", Value: e.Ratio, Low: e.Ratio, High: e.Ratio}
-			if quantity.Known(e.Interval) {
-				dot.Low, dot.High = e.Interval.Low, e.Interval.High
-			}
-			f.Dots[i].At = append(f.Dots[i].At, dot)
+			row := e.Workload + ", " + e.Level + " (" + e.Metric + ")"
+			f.Dots[i].At = append(f.Dots[i].At, finding.DotOf(row, stats.Estimate{Value: e.Ratio, Interval: e.Interval}))
 		}
 		if len(f.Dots) > 0 {
 			out = append(out, f)

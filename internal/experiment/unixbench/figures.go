@@ -117,11 +117,8 @@ func relative(p point) (finding.Point, bool) {
 	default:
 		return finding.Point{}, false
 	}
-	at := finding.Exactly(float64(p.N), e.Value)
+	at := finding.Estimated(float64(p.N), e)
 	at.Tip = "score " + scoreText(p.Data.Value)
-	if quantity.Known(e.Interval) {
-		at.Low, at.High = e.Interval.Low, e.Interval.High
-	}
 	return at, true
 }
 
@@ -152,15 +149,9 @@ func dotsOf(p platform, tests []string) finding.Dots {
 		d.Look = finding.Measured
 	}
 	for _, test := range tests {
-		e, ok := p.Scores[test]
-		if !ok {
-			continue
+		if e, ok := p.Scores[test]; ok {
+			d.At = append(d.At, finding.DotOf(test, e))
 		}
-		dot := finding.Dot{Row: test, Value: e.Value, Low: e.Value, High: e.Value}
-		if quantity.Known(e.Interval) {
-			dot.Low, dot.High = e.Interval.Low, e.Interval.High
-		}
-		d.At = append(d.At, dot)
 	}
 	return d
 }
