@@ -21,7 +21,7 @@ func TestUnlikeGuestsAreNotCompared(t *testing.T) {
 	for accel, mixed := range map[string]bool{"kvm": true, "tcg": false, "": false} {
 		in.Accels = map[string]string{"qemu/q35": "tcg", "qemu/microvm": accel}
 		claims := analysis.Analyze(in)
-		told := strings.Contains(strings.Join(claims.Warnings, "\n"), "qemu/microvm ran under KVM and qemu/q35 under TCG")
+		told := strings.Contains(strings.Join(analysis.Texts(claims.Warnings), "\n"), "qemu/microvm ran under KVM and qemu/q35 under TCG")
 		row := claims.Tables[0].Rows[1]
 		if (row.Effect == nil) != mixed || told != mixed {
 			t.Errorf("under %q: %+v, warnings %q", accel, row.Effect, claims.Warnings)

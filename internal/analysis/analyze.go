@@ -100,17 +100,18 @@ func Analyze(in Input) Claims {
 		Planned:  in.Planned,
 		Failed:   in.failed(),
 	}
+	var texts []string
 	var stalled, far []stall
 	for _, r := range results {
 		claims.Tables = append(claims.Tables, r.table)
-		claims.Warnings = append(claims.Warnings, r.warnings...)
+		texts = append(texts, r.warnings...)
 		stalled, far = append(stalled, r.stalled...), append(far, r.far...)
 		if r.ladder != nil {
 			claims.Ladders = append(claims.Ladders, *r.ladder)
 		}
 	}
-	claims.Warnings = slices.Concat(in.runWarnings(claims, groups), claims.Warnings,
-		worstStalls(stalled, "more than "+percent(manySlices)+" of the slices took as long"), worstStalls(far, "trials lie far from the cell's own median"))
+	texts = slices.Concat(texts, worstStalls(stalled, "more than "+percent(manySlices)+" of the slices took as long"), worstStalls(far, "trials lie far from the cell's own median"))
+	claims.Warnings = append(in.runWarnings(claims, groups), Warnings(General, texts...)...)
 	return claims
 }
 

@@ -277,7 +277,7 @@ func TestCompareRefusesAnotherMachine(t *testing.T) {
 			t.Errorf("%s: %s (%s), want not comparable", row.Label, row.Effect.Verdict, row.Effect.Why)
 		}
 	}
-	if len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0], "no verdict. The control itself changed") {
+	if len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0].Text, "no verdict. The control itself changed") {
 		t.Errorf("warnings %q do not begin with why nothing is claimed", c.Warnings)
 	}
 }
@@ -433,7 +433,7 @@ func TestRefusals(t *testing.T) {
 				if e := rowOf(t, claims, "runc").Effect; e.Verdict == NotComparable {
 					t.Errorf("although the twin agrees with the control, runc is %s: %s", e.Verdict, e.Why)
 				}
-				told := strings.ToLower(strings.Join(claims.Warnings, "\n"))
+				told := strings.ToLower(strings.Join(Texts(claims.Warnings), "\n"))
 				if !strings.Contains(told, strings.ToLower(c.reason)) || !strings.Contains(claims.Tables[0].Refused, c.reason) {
 					t.Errorf("%q is not told: %s; the table's values: %s", c.reason, told, claims.Tables[0].Refused)
 				}
@@ -447,7 +447,7 @@ func TestRefusals(t *testing.T) {
 			if e.Verdict != NotComparable || !strings.Contains(e.Why, c.reason) {
 				t.Errorf("%s: %s; want not comparable because %q", e.Verdict, e.Why, c.reason)
 			}
-			if told := strings.Join(claims.Warnings, "\n"); !strings.Contains(told, "no verdict. "+e.Why) {
+			if told := strings.Join(Texts(claims.Warnings), "\n"); !strings.Contains(told, "no verdict. "+e.Why) {
 				t.Errorf("the warnings do not tell why: %s", told)
 			}
 			for _, row := range Compare(edit(20, c.change), edit(20, c.change)).Comparisons[0].Rows {
@@ -472,7 +472,7 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 			t.Errorf("%s: %+v", label, e)
 		}
 	}
-	if claims.Tables[0].Refused == "" || len(claims.Warnings) == 0 || !strings.HasPrefix(claims.Warnings[0], "no verdict on anything. This CPU is emulated") {
+	if claims.Tables[0].Refused == "" || len(claims.Warnings) == 0 || !strings.HasPrefix(claims.Warnings[0].Text, "no verdict on anything. This CPU is emulated") {
 		t.Errorf("%q, %q", claims.Tables[0].Refused, claims.Warnings)
 	}
 	other := in
@@ -497,7 +497,7 @@ func TestEmulatedCPUsHaveNoVerdict(t *testing.T) {
 	if e := rowOf(t, claims, "runc").Effect; e.Verdict != NotComparable || !strings.Contains(e.Why, "The CPU of runc is emulated (TCG)") {
 		t.Errorf("an emulated guest: %+v", e)
 	}
-	if e := rowOf(t, claims, "native").Effect; !e.Verdict.Shown() || claims.Tables[0].Refused != "" || strings.Contains(strings.Join(claims.Warnings, ""), "no verdict") {
+	if e := rowOf(t, claims, "native").Effect; !e.Verdict.Shown() || claims.Tables[0].Refused != "" || strings.Contains(strings.Join(Texts(claims.Warnings), ""), "no verdict") {
 		t.Errorf("beside an emulated guest: %+v, %q", e, claims.Warnings)
 	}
 	weight := wall
@@ -663,7 +663,7 @@ func TestRunWarnings(t *testing.T) {
 	})
 	in.Planned = 100
 	in.Cells[1].AA = false
-	all := strings.Join(Analyze(in).Warnings, "\n")
+	all := strings.Join(Texts(Analyze(in).Warnings), "\n")
 	for _, want := range []string{
 		"15 of 100 planned trials", "5 blocks cannot give a verdict on 2 compared cells", "use 7 blocks",
 		"no A/A twin", "leave out `--no-aa`", "held its standard output open and was cut off (3 of 15 trials", "3 values were not finite",
@@ -687,7 +687,7 @@ func TestLadderLeavesOutAFailingLevel(t *testing.T) {
 		t.Fatalf("%+v, want one step", claims.Ladders)
 	}
 	const warning = "w: the ladder goes past runc, which gave 3 of 12 blocks, fewer than half: a step over it holds its cost too"
-	if l := claims.Ladders[0]; !slices.Equal(l.LeftOut, []string{"runc"}) || l.Blocks != 12 || !slices.Contains(claims.Warnings, warning) {
+	if l := claims.Ladders[0]; !slices.Equal(l.LeftOut, []string{"runc"}) || l.Blocks != 12 || !slices.Contains(Texts(claims.Warnings), warning) {
 		t.Errorf("left out %q, %d blocks, warnings %q", l.LeftOut, l.Blocks, claims.Warnings)
 	}
 }
@@ -702,7 +702,7 @@ func TestLadderTellsLostBlocks(t *testing.T) {
 	in.View, in.Cells[1].AA = study.ViewLadder, false
 	claims := Analyze(in)
 	if l := claims.Ladders[0]; l.Blocks != 8 || len(l.LeftOut) != 0 || len(l.Steps) != 2 ||
-		!slices.Contains(claims.Warnings, "w: the ladder rests on the 8 of 12 blocks that hold every rung") {
+		!slices.Contains(Texts(claims.Warnings), "w: the ladder rests on the 8 of 12 blocks that hold every rung") {
 		t.Errorf("%+v, warnings %q", l, claims.Warnings)
 	}
 }
@@ -753,7 +753,7 @@ func TestLadderTelescopes(t *testing.T) {
 	if len(l.Steps) != 3 || math.Abs(sum-l.Total) > 1e-15 {
 		t.Errorf("%d steps sum to %g, want 3 and %g", len(l.Steps), sum, l.Total)
 	}
-	if slices.ContainsFunc(claims.Warnings, func(w string) bool { return strings.Contains(w, "the ladder") }) {
+	if slices.ContainsFunc(Texts(claims.Warnings), func(w string) bool { return strings.Contains(w, "the ladder") }) {
 		t.Errorf("nothing was left out: %q", claims.Warnings)
 	}
 	if r := l.Rise; r.Value != l.Total-l.BaseMedian || r.Interval.Low > r.Value || r.Interval.High < r.Value || r.Interval.Level != 0.95 {

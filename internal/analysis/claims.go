@@ -199,7 +199,7 @@ type Claims struct {
 	Comparisons []Comparison `json:"comparisons,omitempty"`
 	// Surroundings are what else differs between runs that are compared.
 	Surroundings []Surrounding `json:"surroundings,omitempty"`
-	Warnings     []string      `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
+	Warnings     []Warning     `json:"warnings,omitempty"` // noise, drift, residue, few blocks: what to know and what to do
 	Alpha        float64       `json:"alpha"`
 	Margin       float64       `json:"margin"`
 	Failures     int           `json:"failures"` // failed trials

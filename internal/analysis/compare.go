@@ -56,7 +56,7 @@ func Compare(a, b Input) Claims {
 			groups = append(groups, one)
 		}
 	}
-	claims.Warnings = slices.Concat(refusals(groups, cmp.Or(a.Emulated, b.Emulated)), before.surroundings("before"), after.surroundings("after"))
+	claims.Warnings = append(refusals(groups, cmp.Or(a.Emulated, b.Emulated)), Warnings(General, append(before.surroundings("before"), after.surroundings("after")...)...)...)
 	return claims
 }
 

@@ -272,14 +272,14 @@ func (in Input) drift(j job, control Series) disturbance {
 }
 
 // runWarnings are those that concern the run as a whole.
-func (in Input) runWarnings(claims Claims, groups []group) []string {
-	var out []string
+func (in Input) runWarnings(claims Claims, groups []group) []Warning {
+	var out []Warning
 	switch {
 	case in.Planned <= claims.Trials:
 	case in.Live:
-		out = append(out, fmt.Sprintf("being measured: %d of %d planned trials so far", claims.Trials, in.Planned))
+		out = append(out, Warning{Unfinished, fmt.Sprintf("being measured: %d of %d planned trials so far", claims.Trials, in.Planned)})
 	default:
-		out = append(out, fmt.Sprintf("the run is incomplete: %d of %d planned trials; finish it with `tare resume`", claims.Trials, in.Planned))
+		out = append(out, Warning{Unfinished, fmt.Sprintf("the run is incomplete: %d of %d planned trials; finish it with `tare resume`", claims.Trials, in.Planned)})
 	}
 	most := 0
 	for _, t := range claims.Tables {
@@ -293,7 +293,7 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 	}
 	twin := slices.ContainsFunc(groups, func(g group) bool { return g.aa >= 0 })
 	if err := CheckPlan(in.Blocks, in.Alpha, most, twin); err != nil && most > 0 && in.Blocks > 0 {
-		out = append(out, err.Error())
+		out = append(out, Warning{General, err.Error()})
 	}
 	verdicts := verdictsOf(claims.Tables)
 	var told []disturbance
@@ -302,7 +302,8 @@ func (in Input) runWarnings(claims Claims, groups []group) []string {
 			told = append(told, g.told(verdicts[i])...)
 		}
 	}
-	return slices.Concat(out, in.mixed(), refusals(verdicts, in.Emulated), worst(told), twinless(groups), in.noteWarnings())
+	return slices.Concat(out, Warnings(General, in.mixed()...), refusals(verdicts, in.Emulated), Warnings(General, worst(told)...),
+		Warnings(NoTwin, twinless(groups)...), Warnings(General, in.noteWarnings()...))
 }
 
 // mixed warns of a run that has guests on the CPU and emulated ones.
@@ -369,9 +370,9 @@ func verdictsOf(tables []Table) []groupVerdicts {
 }
 
 // refusals tell why groups' verdicts are refused: on an emulated CPU all are.
-func refusals(groups []groupVerdicts, emulated string) []string {
+func refusals(groups []groupVerdicts, emulated string) []Warning {
 	if emulated != "" {
-		return []string{"no verdict on anything. " + EmulatedRun(emulated)}
+		return Warnings(NoVerdict, "no verdict on anything. "+EmulatedRun(emulated))
 	}
 	var out []string
 	more := 0
@@ -388,7 +389,7 @@ func refusals(groups []groupVerdicts, emulated string) []string {
 	if more > 0 {
 		out = append(out, fmt.Sprintf("%d more groups have no verdict for such reasons", more))
 	}
-	return out
+	return Warnings(NoVerdict, out...)
 }
 
 // twinRemedy undoes both ways of leaving the twin out.

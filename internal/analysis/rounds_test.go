@@ -96,7 +96,7 @@ func TestNoiseIsToldInRounds(t *testing.T) {
 		t.Errorf("a rate that is 10 %% lower in every round is %s", v)
 	}
 	for _, noise := range []string{"drifted", "the hypervisor stole"} {
-		if !slices.ContainsFunc(claims.Warnings, func(s string) bool { return strings.Contains(s, noise) }) {
+		if !slices.ContainsFunc(Texts(claims.Warnings), func(s string) bool { return strings.Contains(s, noise) }) {
 			t.Errorf("%s: not told: %q", noise, claims.Warnings)
 		}
 	}
@@ -115,7 +115,7 @@ func TestManyStalledSlicesAreTold(t *testing.T) {
 			records = append(records, r)
 		}
 	}
-	said := slices.DeleteFunc(Analyze(slicedInput(sample.EvidenceChecked, records...)).Warnings,
+	said := slices.DeleteFunc(Texts(Analyze(slicedInput(sample.EvidenceChecked, records...)).Warnings),
 		func(s string) bool { return !strings.Contains(s, "as long as") })
 	if len(said) != 1 || said[0] != "x: runc: 27 of 180 slices took more than three times as long as they were to take" {
 		t.Errorf("%q", said)
@@ -149,7 +149,7 @@ func TestOneFarStartOfABlock(t *testing.T) {
 	}
 	in := Input{Cells: slicedCells, Data: d, Blocks: 9, Seed: 1, Metrics: map[string][]sample.Metric{"x": sample.Describe(sample.Wall)}}
 	far := "x: runc: 1 of 45 trials lies far from the cell's own median (40 s where the median is 1.06)"
-	if said := Analyze(in).Warnings; !slices.Contains(said, far) {
+	if said := Texts(Analyze(in).Warnings); !slices.Contains(said, far) {
 		t.Errorf("%q", said)
 	}
 }
@@ -234,7 +234,7 @@ func TestWorkMustBeProven(t *testing.T) {
 				}
 			}
 			claims := Analyze(in)
-			told := slices.ContainsFunc(claims.Warnings, func(s string) bool { return strings.Contains(s, "nothing proves") })
+			told := slices.ContainsFunc(Texts(claims.Warnings), func(s string) bool { return strings.Contains(s, "nothing proves") })
 			if none := c.kind == sample.EvidenceNone; told != none {
 				t.Errorf("the report warns that nothing proves the work: %v, want %v", told, none)
 			}

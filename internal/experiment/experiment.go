@@ -109,7 +109,7 @@ func (l List) Report(run *store.Run) (report.Input, error) {
 		}
 		sections, err := e.Sections(r)
 		if err != nil {
-			out.Claims.Warnings = append(out.Claims.Warnings, e.Name+": "+err.Error())
+			out.Claims.Warnings = append(out.Claims.Warnings, analysis.Warning{Text: e.Name + ": " + err.Error()})
 			continue
 		}
 		out.Sections = append(out.Sections, sections...)

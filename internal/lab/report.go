@@ -26,10 +26,11 @@ func Report(run *store.Run) (analysis.Input, report.Input, error) {
 		return analysis.Input{}, report.Input{}, err
 	}
 	claims := analysis.Analyze(in)
-	claims.Warnings = append(claims.Warnings, salvaged(run)...)
+	more := salvaged(run)
 	if shared := run.Manifest().Host.Shared(); shared != "" {
-		claims.Warnings = append(claims.Warnings, shared)
+		more = append(more, shared)
 	}
+	claims.Warnings = append(claims.Warnings, analysis.Warnings(analysis.General, more...)...)
 	out := report.Input{Manifest: run.Manifest(), Claims: claims, Live: in.Live}
 	end, over, err := run.End()
 	if over {
@@ -72,9 +73,9 @@ func Compare(a *store.Run, others ...*store.Run) (report.Input, error) {
 		if err != nil {
 			return report.Input{}, err
 		}
-		for i, w := range claims.Warnings {
+		for i := range claims.Warnings {
 			if len(others) > 1 {
-				claims.Warnings[i] = b.Manifest().ID + ": " + w
+				claims.Warnings[i].Text = b.Manifest().ID + ": " + claims.Warnings[i].Text
 			}
 		}
 		each = append(each, claims)
@@ -103,7 +104,7 @@ func compare(a *store.Run, before analysis.Input, b *store.Run) (analysis.Claims
 			a.Manifest().ID, a.Manifest().Study.ID, b.Manifest().ID, b.Manifest().Study.ID)}
 	}
 	claims.Surroundings = analysis.Surroundings(pa, pb)
-	claims.Warnings = slices.Concat(why, claims.Warnings)
+	claims.Warnings = append(analysis.Warnings(analysis.General, why...), claims.Warnings...)
 	return claims, nil
 }
 

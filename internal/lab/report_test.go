@@ -69,7 +69,7 @@ func TestCompareLeavesOtherAccelerationOut(t *testing.T) {
 	if n := len(in.Claims.Comparisons[0].Rows); n != 2 {
 		t.Errorf("%d rows, want the host's and q35's", n)
 	}
-	if w := strings.Join(in.Claims.Warnings, "\n"); !strings.Contains(w, "qemu/microvm ran under KVM") {
+	if w := strings.Join(analysis.Texts(in.Claims.Warnings), "\n"); !strings.Contains(w, "qemu/microvm ran under KVM") {
 		t.Errorf("no warning says why: %q", w)
 	}
 }

@@ -36,11 +36,7 @@ func (v view) summarizeChanges(s *Summary) {
 	if noise > 0 {
 		s.Certainty = append(s.Certainty, fmt.Sprintf("The runs' controls and their twins differ together by up to %s; every interval is wider by its share of that.", quantity.Percent(noise)))
 	}
-	for _, w := range v.in.Claims.Warnings {
-		if !told(w) {
-			s.Certainty = append(s.Certainty, ended(w))
-		}
-	}
+	s.Certainty = append(s.Certainty, v.warnings()...)
 }
 
 // changes are the judged cells, sorted: certain costs, the biggest first, gains, then what

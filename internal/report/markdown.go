@@ -3,6 +3,8 @@ package report
 import (
 	"io"
 	"strings"
+
+	"github.com/tarelab/tare/internal/analysis"
 )
 
 // Markdown writes the report as GitHub-flavoured Markdown.
@@ -16,7 +18,7 @@ func markdown(w sink, v view) {
 	s := v.in.Manifest.Study
 	w.printf("# %s\n\n%s\n\n", escapeMarkdown(s.Title), escapeMarkdown(s.Question))
 	markdownSummary(w, v.brief)
-	markdownList(w, "Warnings", v.in.Claims.Warnings)
+	markdownList(w, "Warnings", analysis.Texts(v.in.Claims.Warnings))
 	markdownList(w, "Findings", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
 		title, head, rows := v.in.comparison(c)

@@ -318,19 +318,19 @@ func (v view) certainty() []string {
 	if text := v.settle().text; text != "" {
 		out = append(out, text)
 	}
-	out = append(out, v.someFailed()...)
+	return slices.Concat(out, v.someFailed(), v.warnings())
+}
+
+// warnings are those that the summary does not show elsewhere: with what has no verdict,
+// the alerts, or the noise.
+func (v view) warnings() []string {
+	var out []string
 	for _, w := range v.in.Claims.Warnings {
-		if !told(w) {
-			out = append(out, ended(w))
+		if w.Kind == analysis.General {
+			out = append(out, ended(w.Text))
 		}
 	}
 	return out
-}
-
-// told reports whether the summary says elsewhere what a warning does: with what has no
-// verdict, the alerts, or the noise.
-func told(warning string) bool {
-	return strings.Contains(warning, "no verdict") || strings.HasPrefix(warning, "the run is incomplete") || strings.HasPrefix(warning, "being measured") || strings.Contains(warning, "A/A twin")
 }
 
 // ended is a warning with its full stop.

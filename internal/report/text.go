@@ -35,7 +35,7 @@ type printer struct {
 
 func (p *printer) report(v view) {
 	p.header(v)
-	p.list("Warnings", "! ", v.in.Claims.Warnings)
+	p.list("Warnings", "! ", analysis.Texts(v.in.Claims.Warnings))
 	p.list("Findings", "", v.findings)
 	for _, c := range v.in.Claims.Comparisons {
 		title, head, rows := v.in.comparison(c)

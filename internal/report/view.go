@@ -83,7 +83,7 @@ type shownStep struct {
 func newView(in Input) view {
 	v := view{in: in, facts: facts(in), leftOut: in.ofRuns(leftOut)}
 	for _, s := range v.in.Sections {
-		v.in.Claims.Warnings = slices.Concat(v.in.Claims.Warnings, s.Warnings)
+		v.in.Claims.Warnings = slices.Concat(v.in.Claims.Warnings, analysis.Warnings(analysis.General, s.Warnings...))
 	}
 	for i := range in.Claims.Tables {
 		v.add(showTable(&in.Claims.Tables[i]))
@@ -95,7 +95,8 @@ func newView(in Input) view {
 	v.findings = findings(v)
 	v.brief = v.summary()
 	// The summary has a table of what differs between runs; here it is told in sentences.
-	v.in.Claims.Warnings = slices.Concat(lines(in.Claims.Surroundings, analysis.Surrounding.String), v.in.Claims.Warnings)
+	differ := lines(in.Claims.Surroundings, analysis.Surrounding.String)
+	v.in.Claims.Warnings = append(analysis.Warnings(analysis.General, differ...), v.in.Claims.Warnings...)
 	return v
 }
 

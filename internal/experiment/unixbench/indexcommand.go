@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarelab/tare/internal/analysis"
 	"github.com/tarelab/tare/internal/experiment"
 	"github.com/tarelab/tare/internal/finding"
 	"github.com/tarelab/tare/internal/hostinfo"
@@ -130,7 +131,7 @@ func showIndex(l experiment.Laboratory, run *store.Run, asJSON bool) (verdict, e
 	}
 	index := indexIn(in.Sections)
 	if index == nil {
-		return nil, fmt.Errorf("run %s gave no index: %s", run.Manifest().ID, strings.Join(in.Claims.Warnings, "; "))
+		return nil, fmt.Errorf("run %s gave no index: %s", run.Manifest().ID, strings.Join(analysis.Texts(in.Claims.Warnings), "; "))
 	}
 	page := filepath.Join(run.Dir(), "report.html")
 	if err := lab.WriteReport(page, func(w io.Writer) error { return report.HTML(w, in) }); err != nil {
@@ -138,10 +139,10 @@ func showIndex(l experiment.Laboratory, run *store.Run, asJSON bool) (verdict, e
 	}
 	m := run.Manifest()
 	if asJSON {
-		err = l.JSON(shownIndex{Run: m.ID, Host: m.Host, Tables: index.Tables, Refused: index.Refused, Whetstone: index.Whetstone, Programs: index.Programs, Warnings: in.Claims.Warnings})
+		err = l.JSON(shownIndex{Run: m.ID, Host: m.Host, Tables: index.Tables, Refused: index.Refused, Whetstone: index.Whetstone, Programs: index.Programs, Warnings: analysis.Texts(in.Claims.Warnings)})
 	} else {
 		printIndex(l.Stdout(), m.Host, index)
-		for _, w := range in.Claims.Warnings {
+		for _, w := range analysis.Texts(in.Claims.Warnings) {
 			fmt.Fprintln(l.Stderr(), "warning:", w)
 		}
 	}

@@ -94,10 +94,10 @@ func Survey() report.Input {
 		in.add(w, surveyTargets, metrics[w], 20)
 	}
 	refuse(in.claims("memory"), "youki", "the control drifted by 6.1 % within these blocks: the machine was too noisy")
-	in.Claims.Warnings = []string{
+	in.Claims.Warnings = analysis.Warnings(analysis.General,
 		"CPU steal was above 5 % in 7 of 840 trials: other guests used this machine's CPUs. Run again at a quieter time, or with more blocks.",
 		"perf counters are software only: cycles and instructions are not shown.",
-	}
+	)
 	return in.finish()
 }
 
@@ -175,6 +175,6 @@ func Hostile() report.Input {
 	in.Claims.Ladders = []analysis.Ladder{{Group: attack, Metric: t.Metric, Base: "host", BaseMedian: t.Rows[0].Summary.Median,
 		BaseInterval: t.Rows[0].Summary.Interval, Total: last.Summary.Median}}
 	in.Claims.Ladders[0].Steps = []analysis.Step{step(in.Claims.Ladders[0], last, t.Rows[0].Summary)}
-	in.Claims.Warnings = []string{attack}
+	in.Claims.Warnings = analysis.Warnings(analysis.General, attack)
 	return in.finish()
 }
