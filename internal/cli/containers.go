@@ -157,13 +157,9 @@ func (env *Env) recording(c *cobra.Command) (to io.Writer, done func() error, er
 	}, nil
 }
 
-// seriesLoop reads until the time is over or the user ends it: both are its end.
+// seriesLoop reads until the time is over or the user ends it: both are its end. The last
+// reading is whole: where less than half an interval is left, no other one is made.
 func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, began time.Time, outputs []readingOutput) error {
-	if f.duration > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, f.duration+f.interval/2) // the last reading is whole
-		defer cancel()
-	}
 	watch, err := containers.New()
 	if err != nil {
 		return err
@@ -185,10 +181,18 @@ func (env *Env) seriesLoop(ctx context.Context, f *seriesFlags, began time.Time,
 		if lost(env.Stdout) && !f.record && f.listen == "" {
 			return nil // the view is all there is
 		}
+		left := f.duration - time.Since(began)
+		last := f.duration > 0 && left < f.interval/2
+		if last {
+			tick.Reset(max(left, 1))
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			if last {
+				return nil
+			}
 		}
 	}
 }
