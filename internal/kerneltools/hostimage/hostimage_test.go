@@ -433,3 +433,27 @@ func TestOutputByLinks(t *testing.T) {
 	}
 	holds("old")
 }
+
+// A kernel on an emulated CPU leaves cmpxchg16b alone, as in tare's own guests
+// (withoutCX16 of internal/vmm); one under KVM uses it.
+func TestEmulatedKernelsLeaveCmpxchg16bAlone(t *testing.T) {
+	dir := t.TempDir()
+	all, err := starts("host.qcow2", dir, good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"start.sh": all["qemu.sh"], "qemu-system-x86_64": "#!/bin/sh\necho \"$@\"\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kvm := exec.Command("sh", "-c", ": </dev/kvm").Run() == nil
+	for accel, emulated := range map[string]bool{"tcg": true, "kvm:tcg": !kvm, "": !kvm} {
+		c := exec.Command("sh", filepath.Join(dir, "start.sh"))
+		c.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "ACCEL="+accel)
+		said, err := c.CombinedOutput()
+		if err != nil || strings.Contains(string(said), rootParameters+" clearcpuid=141 ") != emulated || !strings.Contains(string(said), rootParameters) {
+			t.Errorf("ACCEL=%s: %v: %s, want the parameter: %t", accel, err, said, emulated)
+		}
+	}
+}

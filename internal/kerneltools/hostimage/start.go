@@ -35,9 +35,14 @@ const qemuStart = `#!/bin/sh
 # PORT, MEMORY (MiB), CPUS and ACCEL (kvm, tcg or kvm:tcg) may be set. More arguments go
 # to QEMU: -snapshot keeps what is written apart, and throws it away.
 cd "$(dirname "$0")" || exit 1
+accel=${ACCEL:-kvm:tcg}
+emulated=
+if [ "$accel" = tcg ] || ! (: </dev/kvm) 2>/dev/null; then
+	emulated=" clearcpuid=141" # cmpxchg16b, after which QEMU's emulation may leave any flags: programs still find it
+fi
 exec qemu-system-x86_64 -nodefaults -no-user-config -display none -serial mon:stdio \
-	-machine "q35,accel=${ACCEL:-kvm:tcg}" -cpu max -smp "${CPUS:-2}" -m "${MEMORY:-{{.Memory}}}" \
-	-kernel {{.Stem}}.vmlinuz -append "{{.Parameters}}" \
+	-machine "q35,accel=$accel" -cpu max -smp "${CPUS:-2}" -m "${MEMORY:-{{.Memory}}}" \
+	-kernel {{.Stem}}.vmlinuz -append "{{.Parameters}}$emulated" \
 	-drive if=none,id=root,file={{.Disk}},format={{.Format}} -device virtio-blk-pci,drive=root \
 	-netdev "user,id=net0,hostfwd=tcp:127.0.0.1:${PORT:-2222}-:22" -device virtio-net-pci,netdev=net0,romfile= \
 	-device virtio-rng-pci "$@"
