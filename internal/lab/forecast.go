@@ -118,6 +118,20 @@ func (l *Lab) pilot(ctx context.Context, p *Plan) error {
 	return nil
 }
 
+// Preparation that took this long, and this share of the estimate, is reported next to it.
+const (
+	longPreparation      = 10 * time.Second
+	longPreparationShare = 0.1
+)
+
+// notePreparation reports how long it took until the plan was ready, where that is long:
+// the estimate is of the run alone.
+func (p *Plan) notePreparation(took time.Duration) {
+	if took >= longPreparation && float64(took) >= longPreparationShare*float64(p.Estimate) {
+		p.Notes = append(p.Notes, fmt.Sprintf("the proofs of the targets and the pilot took %s, which is not part of the estimate", took.Round(time.Second)))
+	}
+}
+
 // blocksWithin is how many of a cell's planned blocks a run makes that ends after spent, where
 // all of them take whole. Rounds give way, so of these there are budgetBlocks at least.
 func (p *Plan) blocksWithin(c study.Cell, spent, whole time.Duration) int {

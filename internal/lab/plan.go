@@ -20,6 +20,7 @@ import (
 	"github.com/tarelab/tare/internal/schedule"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
+	"github.com/tarelab/tare/internal/trial"
 	"github.com/tarelab/tare/internal/workload"
 )
 
@@ -63,6 +64,7 @@ func (p *Plan) Primary(c study.Cell) sample.Metric { return p.Manifest.Metrics[c
 // measured when it returns, except the pilot that tells how small an effect the
 // blocks can show.
 func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error) {
+	began := trial.Now()
 	st = st.WithDefaults()
 	st.Workloads, st.Variants = st.Measured(), nil // what is recorded is what is measured
 	st = st.WithoutIdle()
@@ -93,7 +95,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	}
 	p := &Plan{Notes: slices.Concat(l.notes, notes), Manifest: store.Manifest{
 		Tool: l.config.Version, Compiler: compiler, CompilerFlags: flags, Command: l.command(), Created: time.Now().UTC(),
-		Study: st, Seed: store.NewSeed(), Host: hostinfo.Gather(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
+		Study: st, Seed: store.NewSeed(), Guest: &l.config.Guest, Dir: dir, LeftOut: skipped,
 	}}
 	if o.Seed != nil {
 		p.Manifest.Seed = *o.Seed
@@ -123,6 +125,7 @@ func (l *Lab) Plan(ctx context.Context, st study.Study, o Options) (*Plan, error
 	if err := l.pilot(ctx, p); err != nil {
 		return nil, err
 	}
+	p.notePreparation(trial.Now().Sub(began))
 	if p.Run, err = store.Create(l.config.StateDir, *m); err != nil {
 		return nil, err
 	}

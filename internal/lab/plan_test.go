@@ -324,3 +324,22 @@ func TestRunsOfAnotherOrderDoNotGoOn(t *testing.T) {
 		}
 	}
 }
+
+// What took long before the plan was ready is reported: a run whose plan announced 4 min 38 s
+// had its report after 8 minutes.
+func TestPlansReportALongPreparation(t *testing.T) {
+	for name, c := range map[string]struct {
+		took, estimate time.Duration
+		want           string
+	}{
+		"half of all":          {202 * time.Second, 278 * time.Second, "the proofs of the targets and the pilot took 3m22s, which is not part of the estimate"},
+		"short":                {2 * time.Second, 3 * time.Second, ""},
+		"little of a long run": {time.Minute, time.Hour, ""},
+	} {
+		p := Plan{Estimate: c.estimate}
+		p.notePreparation(c.took)
+		if got := strings.Join(p.Notes, "; "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
