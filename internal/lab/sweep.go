@@ -56,13 +56,30 @@ func Sweep(ctx context.Context, stateDir string, drivers func(driver.Lab) []driv
 // sweep cleans up after one dead session. What it holds the lock of is removed
 // last, so that an error leaves it for the next sweep.
 func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string, error) {
-	var did []string
-	killed, err := 0, error(nil)
+	did, err := s.undo(ctx, drivers)
+	if err != nil {
+		return did, errors.Join(err, s.lock.Close())
+	}
+	if err := s.remove(); err != nil {
+		return did, fmt.Errorf("directory of session %s: %w", s.name, err)
+	}
+	return append(did, fmt.Sprintf("session %s: removed %s", s.name, s.dir)), nil
+}
+
+// undo ends and removes what a dead session left outside of its directory, and the mounts
+// below it. It reports what it did, a line each.
+func (s *session) undo(ctx context.Context, drivers []driver.Driver) (did []string, err error) {
+	report := func(what string, names []string) {
+		for _, name := range names {
+			did = append(did, fmt.Sprintf("session %s: %s%s", s.name, what, name))
+		}
+	}
+	killed := 0
 	if s.life != sys.Rebooted { // groups do not outlive a boot: one of that name is another's
 		killed, err = removeGroup(groupName(s.name))
 	}
 	if err != nil {
-		return did, errors.Join(fmt.Errorf("cgroups of session %s: %w", s.name, err), s.lock.Close())
+		return did, fmt.Errorf("cgroups of session %s: %w", s.name, err)
 	}
 	if killed > 0 {
 		did = append(did, fmt.Sprintf("session %s: ended %d processes", s.name, killed))
@@ -73,36 +90,25 @@ func (s *session) sweep(ctx context.Context, drivers []driver.Driver) ([]string,
 			continue
 		}
 		removed, err := sweeper.Sweep(ctx, s.runDir())
-		for _, r := range removed {
-			did = append(did, fmt.Sprintf("session %s: %s", s.name, r))
-		}
+		report("", removed)
 		if err != nil {
-			return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
+			return did, fmt.Errorf("session %s: %w", s.name, err)
 		}
 	}
 	taken, err := cni.Sweep(ctx, s.runDir())
-	for _, r := range taken {
-		did = append(did, fmt.Sprintf("session %s: %s", s.name, r))
-	}
+	report("", taken)
 	if err != nil {
-		return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
+		return did, fmt.Errorf("session %s: %w", s.name, err)
 	}
 	restored, err := sys.RestoreSettings(s.settings())
 	if err != nil {
-		return did, errors.Join(fmt.Errorf("session %s: %w", s.name, err), s.lock.Close())
+		return did, fmt.Errorf("session %s: %w", s.name, err)
 	}
-	for _, r := range restored {
-		did = append(did, fmt.Sprintf("session %s: put back %s", s.name, r))
-	}
+	report("put back ", restored)
 	unmounted, err := sys.UnmountBelow(s.dir)
 	if err != nil {
-		return did, errors.Join(fmt.Errorf("mounts of session %s: %w", s.name, err), s.lock.Close())
+		return did, fmt.Errorf("mounts of session %s: %w", s.name, err)
 	}
-	for _, m := range unmounted {
-		did = append(did, fmt.Sprintf("session %s: unmounted %s", s.name, m))
-	}
-	if err := s.remove(); err != nil {
-		return did, fmt.Errorf("directory of session %s: %w", s.name, err)
-	}
-	return append(did, fmt.Sprintf("session %s: removed %s", s.name, s.dir)), nil
+	report("unmounted ", unmounted)
+	return did, nil
 }
