@@ -21,8 +21,8 @@ import (
 	"github.com/tarelab/tare/internal/workload"
 )
 
-// settleRoot finds the one root file system that all cells run in: the user's
-// own, or the workbench with the study's commands in it.
+// settleRoot finds the root file systems that the cells run in, the user's own or the
+// workbench with the study's commands in it, and what the jobs run there.
 func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	if o.Rootfs == "" && o.Image == "" {
 		if err := l.withoutDynamic(ctx, p, l.bench); err != nil {
@@ -55,34 +55,42 @@ func (l *Lab) settleRoot(ctx context.Context, p *Plan, o Options) error {
 	}
 	p.Manifest.Image, p.Manifest.Rootfs, p.Manifest.ImageSource = root.Digest, within(p.Manifest.Dir, o.Rootfs), within(p.Manifest.Dir, o.Image)
 	for key, job := range p.jobs {
-		name, root := key.workload, p.rootAt(key.environment)
-		if err := notInstalled(root, job.Needs); err != nil && o.Rootfs == "" && o.Image == "" {
+		if err := p.settleCommand(key, job, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleCommand finds what a job runs in the root of its level, and as which user.
+func (p *Plan) settleCommand(key jobKey, job workload.Job, o Options) (err error) {
+	name, root := key.workload, p.rootAt(key.environment)
+	if err := notInstalled(root, job.Needs); err != nil && o.Rootfs == "" && o.Image == "" {
+		return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+	}
+	if job.Own {
+		if job, err = ownCommand(job, root); err == nil {
+			var user driver.User
+			user.UID, user.GID, err = root.User()
+			p.users[key] = user
+		}
+		if err != nil {
 			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
 		}
-		if job.Own {
-			if job, err = ownCommand(job, root); err == nil {
-				var user driver.User
-				user.UID, user.GID, err = root.User()
-				p.users[key] = user
-			}
-			if err != nil {
-				return &InputError{fmt.Errorf("workload %s: %w", name, err)}
-			}
-			p.jobs[key] = job
-		}
-		if len(job.Args) == 0 {
-			continue
-		}
-		path := ownPath(job.Env)
-		if job.Args[0], err = root.LookPath(job.Args[0], path); err != nil {
-			return &InputError{fmt.Errorf("workload %s: %w", name, err)}
-		}
-		if p.opens[key], err = root.Opens(job.Args[0], path); err != nil {
-			return fmt.Errorf("root file system: %w", err)
-		}
-		if err := p.noteProgram(key, root, job.Args[0]); err != nil {
-			return fmt.Errorf("workload %s: %w", name, err)
-		}
+		p.jobs[key] = job
+	}
+	if len(job.Args) == 0 {
+		return nil
+	}
+	path := ownPath(job.Env)
+	if job.Args[0], err = root.LookPath(job.Args[0], path); err != nil {
+		return &InputError{fmt.Errorf("workload %s: %w", name, err)}
+	}
+	if p.opens[key], err = root.Opens(job.Args[0], path); err != nil {
+		return fmt.Errorf("root file system: %w", err)
+	}
+	if err := p.noteProgram(key, root, job.Args[0]); err != nil {
+		return fmt.Errorf("workload %s: %w", name, err)
 	}
 	return nil
 }
@@ -132,7 +140,7 @@ func (l *Lab) openImage(ctx context.Context, p *Plan, name string) (image.Root, 
 	case study.ImageHost:
 		// A part of an overlay must not lie inside another: what is put over the root's
 		// own files lies in memory.
-		return l.images.Host(ctx, l.bench, cmp.Or(l.Target.VolatileDir, scratch))
+		return l.images.Host(ctx, l.bench, cmp.Or(l.place.VolatileDir, scratch))
 	}
 	name = within(p.Manifest.Dir, name)
 	if info, err := os.Stat(name); err == nil && info.IsDir() && !image.IsImage(name) {
