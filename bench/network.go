@@ -154,7 +154,7 @@ func inContainer(ctx context.Context, laboratory *lab.Lab, end *net.End, argv []
 	if err != nil {
 		return nil, err
 	}
-	exit, said, err := launch.Try(ctx, native[0], laboratory.Target, driver.Spec{Args: argv, Join: driver.Join{Namespace: end.Namespace.Path()}})
+	exit, said, err := launch.Try(ctx, native[0], laboratory.Place(), driver.Spec{Args: argv, Join: driver.Join{Namespace: end.Namespace.Path()}})
 	if err == nil && exit.Code != 0 {
 		err = fmt.Errorf("%s ended with code %d: %s", argv[0], exit.Code, said)
 	}

@@ -99,14 +99,14 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 	turn := make(chan struct{}, proofsPerCPU*runtime.NumCPU())
 	for i, d := range drivers {
 		c, ok := known[d.Name()]
-		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.Target.Root && c.Guest == l.Target.Guest && sameBinary(d, c.Facts) && !stale(d, c.Facts) {
+		if !fresh && ok && c.holds() && c.Tool == tool && c.Boot == boot && c.Root == l.place.Root && c.Guest == l.place.Guest && sameBinary(d, c.Facts) && !stale(d, c.Facts) {
 			findings[i] = Finding{Target: d.Name(), Facts: c.Facts, Cached: true, Err: c.err()}
 			continue
 		}
 		all.Go(func() {
 			turn <- struct{}{}
 			defer func() { <-turn }()
-			bounded, cancel := context.WithTimeout(ctx, l.Target.AtMost(checkTimeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime))
+			bounded, cancel := context.WithTimeout(ctx, l.place.AtMost(checkTimeout+startsPerCheck*d.Properties().StartTime+d.Properties().CheckTime))
 			defer cancel()
 			if findings[i] = (Finding{Target: d.Name(), Err: lacksCall(d)}); findings[i].Err == nil {
 				findings[i].Facts, findings[i].Err = d.Check(bounded)
@@ -118,7 +118,7 @@ func (l *Lab) Check(ctx context.Context, drivers []driver.Driver, fresh bool) []
 		if f.Cached {
 			continue
 		}
-		now := cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.Target.Root, Guest: l.Target.Guest}
+		now := cached{Facts: f.Facts, Tool: tool, Boot: boot, Root: l.place.Root, Guest: l.place.Guest}
 		switch {
 		case f.Err == nil:
 			known[f.Target] = now

@@ -45,12 +45,12 @@ func measureWith(t *testing.T, config lab.Config, st study.Study, watch func(ses
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := filepath.Base(filepath.Dir(l.Target.RunDir))
+	session := filepath.Base(filepath.Dir(l.Place().RunDir))
 	if err := l.Measure(t.Context(), plan, func(e lab.Event) { watch(session, e) }); err != nil {
 		t.Fatal(err)
 	}
 	// Neither instances nor the pages they shared outlive their trials.
-	left, err := os.ReadDir(filepath.Join(l.Target.RunDir, "..", "instances"))
+	left, err := os.ReadDir(filepath.Join(l.Place().RunDir, "..", "instances"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}

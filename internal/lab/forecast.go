@@ -202,7 +202,10 @@ func (p *Plan) fitRuns() {
 func (p *Plan) fitWithin() {
 	cells := p.Manifest.Cells
 	for i, c := range cells {
-		if within := p.within(c); within > 0 && c.Runs > 1 {
+		if c.Runs < 2 {
+			continue
+		}
+		if within := p.workloadOf(c).Within; within > 0 {
 			cells[i].Runs = max(1, min(c.Runs, int(within/max(1, p.expected(c)))))
 		}
 	}
@@ -256,16 +259,6 @@ func (p *Plan) fitEmulated() {
 		m.Cells[i].Blocks = stats.MinimumBlocks
 		p.Notes = append(p.Notes, fmt.Sprintf("the budget of %v measures %s in the first %d blocks alone: its CPU is emulated, so its speed gets no verdict", m.Study.Budget, c.ID, stats.MinimumBlocks))
 	}
-}
-
-// within is how long the runs of a cell may take in a block, 0 for any time.
-func (p *Plan) within(c study.Cell) time.Duration {
-	for _, w := range p.Manifest.Study.Workloads {
-		if w.Name == c.Workload {
-			return w.Within
-		}
-	}
-	return 0
 }
 
 // expectedBlock is a rough length of a block with all cells.

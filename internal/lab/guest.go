@@ -68,7 +68,7 @@ func (l *Lab) make(ctx context.Context, runner *trial.Runner, p *Plan, unit []sc
 		return nil, driver.Labf("settings of the machine: %w", err)
 	}
 	if len(settings) > 0 {
-		restore, err := l.Target.Sysctl(settings)
+		restore, err := l.place.Sysctl(settings)
 		if err != nil {
 			return nil, err
 		}

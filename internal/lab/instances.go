@@ -58,7 +58,7 @@ func (l *Lab) holding(job workload.Job, merged bool) *trial.Hold {
 	if !job.Hold {
 		return nil
 	}
-	return &trial.Hold{Begin: probe.Census{Launcher: l.Target.LaunchPath}.Begin, Settle: func(ctx context.Context) error {
+	return &trial.Hold{Begin: probe.Census{Launcher: l.place.LaunchPath}.Begin, Settle: func(ctx context.Context) error {
 		select {
 		case <-time.After(job.Settle):
 		case <-ctx.Done():

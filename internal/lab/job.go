@@ -32,8 +32,7 @@ func (p *Plan) jobOf(c study.Cell) workload.Job { return p.jobs[jobKey{c.Workloa
 func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 	c := p.Manifest.Cells[t.Cell]
 	root := p.rootAt(c.Environment)
-	i := slices.IndexFunc(p.Manifest.Study.Workloads, func(w study.Workload) bool { return w.Name == c.Workload })
-	w, j := p.Manifest.Study.Workloads[i], p.jobOf(c)
+	w, j := p.workloadOf(c), p.jobOf(c)
 	job := trial.Job{
 		Seq: t.Seq, Block: t.Block, Cell: c.ID,
 		Driver: p.drivers[c.Target],
@@ -73,7 +72,7 @@ func (l *Lab) job(p *Plan, t schedule.Trial) trial.Job {
 		job.Spec.User = j.User
 	}
 	if _, placed := driver.As[*netpath.Driver](job.Driver); len(j.Peer) > 0 && !placed {
-		job.Driver = netpath.New(l.Target, job.Driver, l.drivers[0], netpath.Loopback) // both ends in one instance
+		job.Driver = netpath.New(l.place, job.Driver, l.drivers[0], netpath.Loopback) // both ends in one instance
 	}
 	if c.Limits.PageCache == study.PageCacheCold {
 		job.Prepare = inOrder(job.Prepare, func(context.Context) error {

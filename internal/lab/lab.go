@@ -75,9 +75,8 @@ func (c Config) Say(what string) {
 
 // Lab is an open laboratory: one session on this machine.
 type Lab struct {
-	Target driver.Lab // what drivers were given
-
 	config  Config
+	place   driver.Lab // what drivers were given
 	session *session
 	groups  *groups
 	images  *image.Store
@@ -142,7 +141,7 @@ func (l *Lab) open(ctx context.Context) error {
 	if l.groups, err = newGroups(l.session.name); err != nil {
 		return fmt.Errorf("cgroups: %w", err)
 	}
-	l.Target = driver.Lab{
+	l.place = driver.Lab{
 		LaunchPath:     filepath.Join(bin, "launch"),
 		MarkPath:       filepath.Join(bin, "mark"),
 		InitPath:       filepath.Join(bin, "init"),
@@ -156,40 +155,40 @@ func (l *Lab) open(ctx context.Context) error {
 		Guest:          l.config.Guest,
 		PrivateEngines: l.config.PrivateEngines,
 	}
-	if l.Target.Guest.Rootfs, err = l.GuestRoot(ctx, l.config.Guest.Rootfs); err != nil {
+	if l.place.Guest.Rootfs, err = l.GuestRoot(ctx, l.config.Guest.Rootfs); err != nil {
 		return err
 	}
 	if hostinfo.Gather().Emulated != "" {
-		l.Target.Slow = emulatedSlowness
+		l.place.Slow = emulatedSlowness
 	}
 	if l.config.AllowSysctl {
-		l.Target.Sysctl = sys.Settings{File: l.session.settings()}.Set
+		l.place.Sysctl = sys.Settings{File: l.session.settings()}.Set
 	}
 	if l.groups.trees.Usable() {
-		l.Target.Cgroup = l.groups.session
+		l.place.Cgroup = l.groups.session
 	}
-	if err := l.session.makeDirs(l.Target); err != nil {
+	if err := l.session.makeDirs(); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
 	if err := l.settleRights(); err != nil {
 		return fmt.Errorf("session: %w", err)
 	}
-	l.drivers = l.config.Drivers(l.Target)
+	l.drivers = l.config.Drivers(l.place)
 	return l.connect(ctx)
 }
 
 // settleRights proves by use that root may do what root may: that of an unprivileged
 // container may not, and is then a user as others are, with a namespace of its own.
 func (l *Lab) settleRights() error {
-	if !l.Target.Root {
+	if !l.place.Root {
 		return nil
 	}
-	lacks, err := "CAP_SYS_ADMIN", mountVolatile(l.Target.VolatileDir)
+	lacks, err := "CAP_SYS_ADMIN", mountVolatile(l.place.VolatileDir)
 	if err == nil {
-		lacks, err = "right to make devices", makeDevice(l.Target.VolatileDir)
+		lacks, err = "right to make devices", makeDevice(l.place.VolatileDir)
 	}
 	if errors.Is(err, unix.EPERM) {
-		l.Target.Root = false
+		l.place.Root = false
 		l.notes = append(l.notes, fmt.Sprintf("this root has no %s, as in an unprivileged container, and can do what a user can: %v", lacks, err))
 		return nil
 	}
@@ -303,7 +302,7 @@ func (l *Lab) name(ctx context.Context, names []string) {
 func (l *Lab) Config() Config { return l.config }
 
 // Place is what drivers were given.
-func (l *Lab) Place() driver.Lab { return l.Target }
+func (l *Lab) Place() driver.Lab { return l.place }
 
 // Notes are what the user should know of the laboratory itself.
 func (l *Lab) Notes() []string { return l.notes }

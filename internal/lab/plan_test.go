@@ -129,7 +129,7 @@ func TestBudgetsLeaveRuns(t *testing.T) {
 		{10 * time.Second, "rounds-1", 1},
 	} {
 		p := &Plan{
-			Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: c.budget}, Cells: []study.Cell{
+			Manifest: store.Manifest{Study: study.Study{Blocks: 100, Budget: c.budget, Workloads: []study.Workload{{Name: "start"}, {Name: "rate"}}}, Cells: []study.Cell{
 				{Workload: "start", Group: "start", Target: "x", Copies: 1, Runs: 5}, {Workload: "rate", Target: "x", Copies: 1, Set: c.set},
 			}},
 			drivers: map[string]driver.Driver{"x": &fake.Driver{Props: driver.Properties{StartTime: time.Second - aroundTrial - aroundInstance}}},

@@ -21,7 +21,7 @@ func TestARootThatMayMakeNoDeviceIsAUser(t *testing.T) {
 		t.Skip("needs root")
 	}
 	for _, without := range []bool{false, true} {
-		l := &Lab{Target: driver.Lab{Root: true, VolatileDir: t.TempDir()}}
+		l := &Lab{place: driver.Lab{Root: true, VolatileDir: t.TempDir()}}
 		settled := make(chan error)
 		go func() {
 			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
@@ -34,12 +34,12 @@ func TestARootThatMayMakeNoDeviceIsAUser(t *testing.T) {
 			settled <- l.settleRights()
 		}()
 		err := <-settled
-		unmounted := unix.Unmount(l.Target.VolatileDir, 0)
-		if errors.Is(err, unix.EPERM) || !without && !l.Target.Root {
+		unmounted := unix.Unmount(l.place.VolatileDir, 0)
+		if errors.Is(err, unix.EPERM) || !without && !l.place.Root {
 			t.Skip("needs the rights of the machine's root")
 		}
-		if err != nil || l.Target.Root == without {
-			t.Errorf("without the right %v: root %v, %v", without, l.Target.Root, err)
+		if err != nil || l.place.Root == without {
+			t.Errorf("without the right %v: root %v, %v", without, l.place.Root, err)
 		}
 		if notes := strings.Join(l.notes, "\n"); without && (unmounted == nil || !strings.Contains(notes, "no right to make devices")) {
 			t.Errorf("it still was mounted: %v; notes %q", unmounted == nil, notes)

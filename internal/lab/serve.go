@@ -36,7 +36,7 @@ func (l *Lab) connect(ctx context.Context) error {
 		}
 		return err
 	}
-	l.peer, l.Target.Peer = c, c
+	l.peer, l.place.Peer = c, c
 	return nil
 }
 
@@ -113,10 +113,10 @@ func (h *farHost) Start(ctx context.Context, wanted driver.FarEnd) (*driver.Far,
 		return nil, driver.Labf("refused: %.100q is not a path between two machines", wanted.Path)
 	case wanted.Limits.CPUs < 0 || wanted.Limits.Memory < 0 || wanted.Limits.Pids < 0 || wanted.MTU < 0 || wanted.MTU > 65535:
 		return nil, driver.Labf("refused: a limit or an MTU of the far end is out of its range")
-	case !h.lab.Target.Root:
+	case !h.lab.place.Root:
 		return nil, &driver.CannotError{Target: wanted.Target, Lacks: "far ends take root", Remedy: "run tare serve as root"}
 	}
-	return h.lab.startFar(ctx, netpath.New(h.lab.Target, d, h.lab.drivers[0], net.Path(wanted.Path)), as, wanted)
+	return h.lab.startFar(ctx, netpath.New(h.lab.place, d, h.lab.drivers[0], net.Path(wanted.Path)), as, wanted)
 }
 
 // startFar starts a far end in a directory and a cgroup of its own, which go with it.

@@ -280,8 +280,8 @@ func (s *session) volatileDir() string { return filepath.Join(s.dir, "volatile")
 func (s *session) settings() string { return filepath.Join(s.dir, "settings.json") }
 
 // makeDirs makes the drivers' directories, which go with the session's.
-func (s *session) makeDirs(lab driver.Lab) error {
-	return errors.Join(os.MkdirAll(lab.RunDir, 0o700), os.MkdirAll(lab.VolatileDir, 0o700))
+func (s *session) makeDirs() error {
+	return errors.Join(os.MkdirAll(s.runDir(), 0o700), os.MkdirAll(s.volatileDir(), 0o700))
 }
 
 // mountVolatile puts a directory into memory, until it is removed.

@@ -88,7 +88,7 @@ func (l *Lab) wanted(st study.Study) []driver.Driver {
 	wanted := slices.DeleteFunc(slices.Clone(l.drivers), func(d driver.Driver) bool { return !st.Wants(d.Name()) })
 	host := l.drivers[0] // nearest to the host
 	for _, d := range l.drivers {
-		for _, on := range netpath.All(l.Target, d, host, rangeOf(st)) {
+		for _, on := range netpath.All(l.place, d, host, rangeOf(st)) {
 			if st.Wants(on.Name()) {
 				wanted = append(wanted, on)
 			}
