@@ -4,10 +4,12 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,10 +85,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, &engine.CannotError{Err: fmt.Errorf("kubeconfig: %w", err)}
 	}
-	if o.Namespace != "" {
-		namespace = o.Namespace
-	}
-	return connect(config, namespace, o)
+	return connect(config, cmp.Or(o.Namespace, namespace), o)
 }
 
 func connect(config *rest.Config, namespace string, o Options) (*Engine, error) {
@@ -113,17 +112,12 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.next.RoundTrip(r)
 	if err == nil && !strings.HasSuffix(r.URL.Path, "/log") {
 		answer.Body = struct {
-			limitReader
-			closer
+			io.Reader
+			io.Closer
 		}{limit.EngineAnswer.Reader(answer.Body), answer.Body}
 	}
 	return answer, err
 }
-
-type (
-	limitReader interface{ Read([]byte) (int, error) }
-	closer      interface{ Close() error }
-)
 
 // list reads all objects that match, page by page, as T.
 func list[T any](ctx context.Context, from dynamic.ResourceInterface, o metav1.ListOptions) ([]T, error) {

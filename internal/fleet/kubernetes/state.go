@@ -18,9 +18,10 @@ type (
 		Namespace         string            `json:"namespace"`
 		Labels            map[string]string `json:"labels"`
 		DeletionTimestamp string            `json:"deletionTimestamp"`
-		OwnerReferences   []struct {
-			Kind string `json:"kind"`
-		} `json:"ownerReferences"`
+		OwnerReferences   []owner           `json:"ownerReferences"`
+	}
+	owner struct {
+		Kind string `json:"kind"`
 	}
 	condition struct {
 		Type    string `json:"type"`
@@ -190,9 +191,7 @@ func stateOfPod(p pod, nodes []node) engine.State {
 		return s
 	}
 	switch {
-	case c.State.Terminated != nil: // the pod is about to end
-		s.Phase = engine.Running
-	case c.State.Running != nil:
+	case c.State.Running != nil, c.State.Terminated != nil: // after which the pod is about to end
 		s.Phase = engine.Running
 	case p.Status.Phase == "Pending":
 		s.Phase = engine.Waiting
@@ -278,7 +277,7 @@ func machines(nodes []node, pods []pod, where engine.Selector) ([]engine.Machine
 		m := machine(n, busy[n.Metadata.Name])
 		m.Others = others[n.Metadata.Name]
 		slices.Sort(m.Others)
-		if !slices.ContainsFunc(keys(where), func(key string) bool { return property(m, key) != where[key] }) {
+		if selects(where, m) {
 			all = append(all, m)
 		}
 	}
@@ -286,11 +285,13 @@ func machines(nodes []node, pods []pod, where engine.Selector) ([]engine.Machine
 	return all, nil
 }
 
-func keys(where engine.Selector) (all []string) {
-	for key := range where {
-		all = append(all, key)
+func selects(where engine.Selector, m engine.Machine) bool {
+	for key, value := range where {
+		if property(m, key) != value {
+			return false
+		}
 	}
-	return all
+	return true
 }
 
 func property(m engine.Machine, key string) string {
@@ -321,11 +322,7 @@ func machine(n node, busy bool) engine.Machine {
 
 // daemon reports whether a pod belongs to its node, and will not make way.
 func (p pod) daemon() bool {
-	return slices.ContainsFunc(p.Metadata.OwnerReferences, func(o struct {
-		Kind string `json:"kind"`
-	}) bool {
-		return o.Kind == "DaemonSet" || o.Kind == "Node"
-	})
+	return slices.ContainsFunc(p.Metadata.OwnerReferences, func(o owner) bool { return o.Kind == "DaemonSet" || o.Kind == "Node" })
 }
 
 // room is what a node has for a job that is alone with the node's daemons.

@@ -4,6 +4,7 @@ package slurm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,12 +36,7 @@ func Kind() engine.Kind {
 			for _, text := range extra {
 				c.Options = append(c.Options, strings.Fields(text)...)
 			}
-			if c.Dir == "" {
-				c.Dir = site.Dir
-			}
-			if c.Program == "" {
-				c.Program = site.Tool
-			}
+			c.Dir, c.Program = cmp.Or(c.Dir, site.Dir), cmp.Or(c.Program, site.Tool)
 			return New(c)
 		}
 	}}
