@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/tarelab/tare/internal/fleet/engine"
 )
 
-// Pace is how often an engine is asked, about all jobs at once.
-const Pace = 3 * time.Second
+// usualPace is how often an engine is asked, about all jobs at once.
+const usualPace = 3 * time.Second
 
 // followTries is how often the output of a job that is over is asked for.
 const followTries = 3
@@ -27,7 +28,7 @@ type Collector struct {
 	Tell func(Status)
 	// Note is called with what goes wrong and is tried again; nil for nobody.
 	Note func(string)
-	Pace time.Duration // 0 is Pace
+	Pace time.Duration // 0 is usualPace
 
 	root    *os.Root // of Dir
 	plan    Plan
@@ -73,9 +74,7 @@ func (c *Collector) open() (err error) {
 	if err != nil {
 		return errors.Join(err, c.root.Close())
 	}
-	if c.Pace == 0 {
-		c.Pace = Pace
-	}
+	c.Pace = cmp.Or(c.Pace, usualPace)
 	c.notes = map[string]bool{}
 	submitted, running := map[string]time.Time{}, map[string]time.Time{}
 	for _, e := range events {

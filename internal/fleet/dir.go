@@ -33,7 +33,7 @@ func Add(dir string, in io.Reader) (run string, err error) {
 		return admit(dir, first, m)
 	})
 	if errors.Is(err, store.ErrThere) {
-		run = filepath.Join(dir, "runs", id)
+		run = filepath.Join(dir, runsDir, id)
 	}
 	return run, err
 }
@@ -48,7 +48,7 @@ func AddRun(dir string, run *store.Run) (string, error) {
 
 // firstOf is the manifest of a run that the fleet has, nil for an empty one.
 func firstOf(dir string) (*store.Manifest, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "runs"))
+	entries, err := os.ReadDir(filepath.Join(dir, runsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func firstOf(dir string) (*store.Manifest, error) {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
 	for _, e := range entries {
-		if r, err := store.Open(filepath.Join(dir, "runs", e.Name())); err == nil {
+		if r, err := store.Open(filepath.Join(dir, runsDir, e.Name())); err == nil {
 			m := r.Manifest()
 			return &m, r.Close()
 		}
@@ -66,7 +66,7 @@ func firstOf(dir string) (*store.Manifest, error) {
 
 // admit refuses a run of another study than the fleet's, and one whose id another run has.
 func admit(dir string, first *store.Manifest, m store.Manifest) error {
-	if have, err := store.Open(filepath.Join(dir, "runs", m.ID)); err == nil {
+	if have, err := store.Open(filepath.Join(dir, runsDir, m.ID)); err == nil {
 		same := reflect.DeepEqual(have.Manifest(), m)
 		if err := have.Close(); err != nil {
 			return err
@@ -99,7 +99,7 @@ type readRun struct {
 // Read analyses the fleet in dir; by are the facts to group machines by, nil for
 // GroupFacts.
 func Read(dir string, by []string) (Report, error) {
-	summaries, err := os.ReadDir(filepath.Join(dir, "runs"))
+	summaries, err := os.ReadDir(filepath.Join(dir, runsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Report{}, fmt.Errorf("there is no fleet in %s; tare fleet add begins one", dir)
 	}
@@ -112,7 +112,7 @@ func Read(dir string, by []string) (Report, error) {
 			names = append(names, e.Name())
 		}
 	}
-	runs := readAll(filepath.Join(dir, "runs"), names)
+	runs := readAll(filepath.Join(dir, runsDir), names)
 	first := mostOf(runs)
 	if first == nil {
 		return Report{}, fmt.Errorf("the fleet in %s has no run that can be read", dir)
@@ -132,7 +132,7 @@ func Read(dir string, by []string) (Report, error) {
 			machines = append(machines, r.machine)
 		}
 	}
-	known := FactNames(machines)
+	known := factNames(machines)
 	for _, name := range by {
 		if !slices.Contains(known, name) {
 			return Report{}, fmt.Errorf("machines have no fact %q to group by: take some of %v%s", name, known, study.Meant(name, known))

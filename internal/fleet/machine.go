@@ -4,6 +4,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -210,10 +211,7 @@ func choose(runs []Machine) chosen {
 		if a.whole() != b.whole() {
 			return map[bool]int{true: -1, false: 1}[a.whole()]
 		}
-		if d := b.Created.Compare(a.Created); d != 0 {
-			return d
-		}
-		return strings.Compare(b.Run, a.Run)
+		return cmp.Or(b.Created.Compare(a.Created), strings.Compare(b.Run, a.Run))
 	})
 	taken := map[string]string{} // machine -> its run
 	for _, m := range sorted {
@@ -226,10 +224,7 @@ func choose(runs []Machine) chosen {
 	}
 	c.oneImage()
 	slices.SortStableFunc(c.machines, func(a, b Machine) int {
-		if d := strings.Compare(a.Name, b.Name); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Run, b.Run)
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Run, b.Run))
 	})
 	c.tellApart()
 	for _, m := range c.machines {

@@ -13,8 +13,8 @@ import (
 	"github.com/tarelab/tare/internal/fleet/engine"
 )
 
-// PlanSchema is the version of Plan on disk. A reader refuses a newer one.
-const PlanSchema = 1
+// planSchema is the version of Plan on disk. A reader refuses any other.
+const planSchema = 1
 
 // Plan is what a fleet is to do. It is written once, before the first job.
 type Plan struct {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -141,8 +142,8 @@ type Contrast struct {
 // GroupFacts is what machines are grouped by unless the user says.
 func GroupFacts() []string { return []string{"arch", "cpu", "kernel", "virtualization", "cgroup"} }
 
-// FactNames are those that machines may be grouped by.
-func FactNames(runs []Machine) []string {
+// factNames are those that machines may be grouped by.
+func factNames(runs []Machine) []string {
 	seen := map[string]bool{}
 	var names []string
 	for _, m := range runs {
@@ -202,11 +203,7 @@ func (r *Report) group() map[string]string {
 	for _, m := range r.Machines {
 		var parts []string
 		for _, name := range vary {
-			v := m.fact(name)
-			if v == "" {
-				v = "not known"
-			}
-			parts = append(parts, name+" "+v)
+			parts = append(parts, name+" "+cmp.Or(m.fact(name), "not known"))
 		}
 		facts := strings.Join(parts, ", ")
 		members[facts] = append(members[facts], m.Name)
@@ -235,7 +232,7 @@ func differ(machines []Machine) []Difference {
 			facts[i][f.Name] = f.Value
 		}
 	}
-	for _, name := range FactNames(machines) {
+	for _, name := range factNames(machines) {
 		who := map[string][]string{}
 		for i, m := range machines {
 			v := facts[i][name]
@@ -295,13 +292,8 @@ func (c *Cell) analyze(r Report, all int) {
 	}
 	if len(r.Groups) > 1 {
 		for _, g := range r.Groups {
-			o := GroupOver{Group: g.Name, Over: over(c.Values, func(v MachineValue) bool { return counts(v) && v.Group == g.Name })}
-			for _, v := range c.Values {
-				if counts(v) && v.Group == g.Name {
-					o.Machines++
-				}
-			}
-			c.Groups = append(c.Groups, o)
+			c.Groups = append(c.Groups, GroupOver{Group: g.Name, Machines: len(c.logsOf(g.Name)),
+				Over: over(c.Values, func(v MachineValue) bool { return counts(v) && v.Group == g.Name })})
 		}
 	}
 	c.judge(math.Log1p(r.Margin))
@@ -327,13 +319,7 @@ func (c *Cell) unlike(cells int) {
 // judge gives the verdict, with a margin as a log ratio.
 func (c *Cell) judge(margin float64) {
 	if c.All == nil {
-		n := 0
-		for _, v := range c.Values {
-			if counts(v) {
-				n++
-			}
-		}
-		c.Verdict, c.Why = NotComparable, fmt.Sprintf("%s of %d count, and a mean needs %d", quantity.Count(n, "machine"), c.Of, stats.MinimumMachines)
+		c.Verdict, c.Why = NotComparable, fmt.Sprintf("%s of %d count, and a mean needs %d", quantity.Count(c.counted(), "machine"), c.Of, stats.MinimumMachines)
 		return
 	}
 	m := c.All.raw

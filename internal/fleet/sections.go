@@ -286,14 +286,11 @@ func (r Report) differing() finding.Section {
 				t.Rows = append(t.Rows, []string{"", fmt.Sprintf("and %d more values", len(d.Values)-mostNames), ""})
 				break
 			}
-			name, value := d.Fact, v.Value
+			name := d.Fact
 			if i > 0 {
 				name = ""
 			}
-			if value == "" {
-				value = "not known"
-			}
-			t.Rows = append(t.Rows, []string{name, value, fmt.Sprintf("%d: %s", len(v.Machines), listed(v.Machines))})
+			t.Rows = append(t.Rows, []string{name, cmp.Or(v.Value, "not known"), fmt.Sprintf("%d: %s", len(v.Machines), listed(v.Machines))})
 		}
 	}
 	if len(t.Rows) == 0 {

@@ -42,7 +42,7 @@ func Begin(dir string, p Plan) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
-	p.Schema = PlanSchema
+	p.Schema = planSchema
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
@@ -149,8 +149,8 @@ func decodePlan(text []byte) (Plan, error) {
 		return p, fmt.Errorf("%s: %w", planFile, err)
 	}
 	switch {
-	case p.Schema != PlanSchema:
-		return p, fmt.Errorf("%s has the schema %d, and this tare reads %d", planFile, p.Schema, PlanSchema)
+	case p.Schema != planSchema:
+		return p, fmt.Errorf("%s has the schema %d, and this tare reads %d", planFile, p.Schema, planSchema)
 	case p.Wanted < 1 || p.Wanted > len(p.Order) || p.AtOnce < 1 || p.Attempts < 1 || p.Time <= 0 || p.WaitAtMost < 0:
 		return p, fmt.Errorf("%s is damaged: its numbers make no sense", planFile)
 	case p.Token == "" || len(p.Token) > 16 || notLabel.MatchString(p.Token):
