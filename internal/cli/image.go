@@ -40,12 +40,7 @@ resume takes on other machines of this architecture.`,
 		Example: `  tare image save workbench.tar
   tare image save - | ssh node1 'cat >workbench.tar'
   tare weigh --workbench workbench.tar@sha256:DIGEST --on host,runc -- true`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("no file is named\nusage: %s", c.UseLine())}
-			}
-			return nil
-		},
+		Args: someArgs("no file is named"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkOutput("FILE", args[0]); err != nil {
 				return err

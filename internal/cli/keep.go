@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -69,10 +68,7 @@ func removeRuns(dirs []string, gone func(i int)) error {
 }
 
 func someRuns(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return usageError{fmt.Errorf("no run is named; tare runs lists them\nusage: %s", c.UseLine())}
-	}
-	return nil
+	return someArgs("no run is named; tare runs lists them")(c, args)
 }
 
 func nameRunCommand(env *Env) *cobra.Command {
@@ -160,12 +156,7 @@ func importRunsCommand(env *Env) *cobra.Command {
 has checked that they are whole. They can be read and compared; they cannot be resumed, because the commands
 in them are somebody else's.`,
 		Example: "  tare runs import run.tar.gz",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("no file is named\nusage: %s", c.UseLine())}
-			}
-			return nil
-		},
+		Args:    someArgs("no file is named"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return env.printEach(asJSON, args, func(name string) (string, error) {
 				dir, err := importRun(env.config(c).StateDir, name)
@@ -213,7 +204,7 @@ func importRun(state, name string) (dir string, err error) {
 		return "", usageError{err}
 	}
 	defer func() { _ = f.Close() }() // only read
-	return store.Import(state, io.Reader(f))
+	return store.Import(state, f)
 }
 
 func pruneRunsCommand(env *Env) *cobra.Command {

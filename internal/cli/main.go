@@ -390,6 +390,16 @@ func exactArgs(n int) cobra.PositionalArgs {
 	}
 }
 
+// someArgs refuses a verb without arguments, with what is missing.
+func someArgs(missing string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usageError{fmt.Errorf("%s\nusage: %s", missing, c.UseLine())}
+		}
+		return nil
+	}
+}
+
 // notTaken is the error of a verb that takes other arguments than it was given.
 func notTaken(c *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("%s does not take %s\nusage: %s", c.Name(), quantity.Count(len(args), "argument"), c.UseLine())}
