@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +94,7 @@ func (env *Env) addToFleet(c *cobra.Command, dir, name string) (string, error) {
 			return "", err
 		}
 		defer func() { _ = f.Close() }() // only read
-		return fleet.Add(dir, io.Reader(f))
+		return fleet.Add(dir, f)
 	}
 	runs, err := env.openRuns(c, []string{name})
 	if err != nil {
@@ -115,7 +116,7 @@ func (env *Env) fleetPaper(dir string, facts []string) (report.Paper, error) {
 	paper.About = append(paper.About, plan.Sentence())
 	for _, m := range machines {
 		if m.Run == "" {
-			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s has no run: %s", m.Machine, or(oneLine(strings.TrimSuffix(string(m.What)+": "+m.Words, ": ")), "its job was not submitted")))
+			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s has no run: %s", m.Machine, cmp.Or(oneLine(strings.TrimSuffix(string(m.What)+": "+m.Words, ": ")), "its job was not submitted")))
 		}
 		if len(m.Others) > 0 {
 			paper.Warnings = append(paper.Warnings, fmt.Sprintf("%s had other work when the job ended: %s", m.Machine, oneLine(strings.Join(m.Others, ", "))))

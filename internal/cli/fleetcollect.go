@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,7 @@ it asks the engine for what changed since, unless somebody else made the fleet.`
 			}
 			t := env.table("machine", "attempt", "state", "since", "records", "why")
 			for _, s := range all {
-				t.AppendRow([]any{s.Machine, s.Attempt, or(string(s.What), "not submitted"), s.At.Local().Format(time.DateTime), s.Records, oneLine(s.Words)})
+				t.AppendRow([]any{s.Machine, s.Attempt, cmp.Or(string(s.What), "not submitted"), s.At.Local().Format(time.DateTime), s.Records, oneLine(s.Words)})
 			}
 			fmt.Fprintf(env.Stdout, "%s; %s\n", p.Sentence(), collector(p, all, collecting))
 			t.Render()

@@ -12,11 +12,9 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/gate"
 	"github.com/tarelab/tare/internal/lab"
-	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/report"
 	"github.com/tarelab/tare/internal/store"
 	"github.com/tarelab/tare/internal/study"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // gateFlags are those of tare gate.
@@ -106,12 +104,7 @@ func (env *Env) gate(c *cobra.Command, f *gateFlags, names []string) error {
 func (f *gateFlags) limits() ([]study.Limit, error) {
 	var all []study.Limit
 	if f.file != "" {
-		file, err := sys.OpenGiven(f.file, limit.Study)
-		if err != nil {
-			return nil, fmt.Errorf("limits: %w", err)
-		}
-		defer file.Close()
-		data, err := limit.Study.ReadAll(file)
+		data, err := readStudy(f.file)
 		if err != nil {
 			return nil, fmt.Errorf("limits: %w", err)
 		}

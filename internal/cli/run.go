@@ -186,7 +186,7 @@ func (env *Env) loadStudy(name string) (study.Study, error) {
 	return study.Parse(name, data)
 }
 
-// readStudy reads a file that the user named, bounded.
+// readStudy reads a study or limits of one from a file that the user named, bounded.
 func readStudy(name string) ([]byte, error) {
 	f, err := sys.OpenGiven(name, limit.Study)
 	if err != nil {
