@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -75,21 +76,8 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 	if err == nil && flags.Changed("environments") {
 		st, err = st.SelectEnvironments(f.environments)
 	}
-	if err == nil && flags.Changed("instances") && hasNetwork(st) {
-		st.Environments, err = withContainers(st.Environments, f.instances, flags.Changed("variant"))
-	} else if err == nil && flags.Changed("instances") {
-		st.Copies, err = parseCounts(f.instances)
-		if err != nil {
-			err = fmt.Errorf("containers at once: %w", err)
-		} else if len(st.Copies) == 0 { // 0 alone: the control alone
-			st.Targets, st.Optional, st.Copies = []string{or(st.Control, study.DefaultControl)}, nil, []int{1}
-		}
-		if flags.Changed("workloads") { // those that are named have no levels of their own then
-			st = st.WithoutOwn(func(w *study.Workload) { w.Copies = nil })
-		} else {
-			st, f.apart = st.Alike()
-			st = st.Watch(st.Probes) // what a study watches by itself takes trials of its own
-		}
+	if err == nil && flags.Changed("instances") {
+		st, err = f.withInstances(st, flags)
 	}
 	if err == nil && flags.Changed("concurrency") {
 		if st.Concurrency, err = parseCounts(f.concurrency); err != nil || len(st.Concurrency) == 0 {
@@ -117,24 +105,52 @@ func (f *chooseFlags) apply(flags *pflag.FlagSet, st study.Study) (study.Study, 
 		err = noTarget(flags, f.on)
 	}
 	if err == nil && flags.Changed("on") {
-		st.Targets, st.Optional = f.on, nil
-		other := func(target string) bool { return !slices.Contains(f.on, target) }
-		var workloads []study.Workload
-		for _, w := range st.Workloads {
-			w.Except = nil
-			if len(w.Targets) > 0 {
-				if w.Targets = slices.DeleteFunc(slices.Clone(w.Targets), other); len(w.Targets) == 0 {
-					continue // it is measured on other targets alone
-				}
-			}
-			workloads = append(workloads, w)
-		}
-		st.Workloads = workloads
+		st = onTargets(st, f.on)
 	}
 	if err == nil && flags.Changed("control") {
 		st.Control = f.control
 	}
 	return st.WithArms(), err
+}
+
+// withInstances gives a study other numbers of instances, of a network's study other
+// numbers of containers on it.
+func (f *chooseFlags) withInstances(st study.Study, flags *pflag.FlagSet) (study.Study, error) {
+	var err error
+	if hasNetwork(st) {
+		st.Environments, err = withContainers(st.Environments, f.instances, flags.Changed("variant"))
+		return st, err
+	}
+	if st.Copies, err = parseCounts(f.instances); err != nil {
+		return st, fmt.Errorf("containers at once: %w", err)
+	}
+	if len(st.Copies) == 0 { // 0 alone: the control alone
+		st.Targets, st.Optional, st.Copies = []string{cmp.Or(st.Control, study.DefaultControl)}, nil, []int{1}
+	}
+	if flags.Changed("workloads") { // those that are named have no levels of their own then
+		return st.WithoutOwn(func(w *study.Workload) { w.Copies = nil }), nil
+	}
+	st, f.apart = st.Alike()
+	return st.Watch(st.Probes), nil // what a study watches by itself takes trials of its own
+}
+
+// onTargets is a study on these targets alone, without the workloads that are measured on
+// others alone.
+func onTargets(st study.Study, targets []string) study.Study {
+	st.Targets, st.Optional = targets, nil
+	other := func(target string) bool { return !slices.Contains(targets, target) }
+	var workloads []study.Workload
+	for _, w := range st.Workloads {
+		w.Except = nil
+		if len(w.Targets) > 0 {
+			if w.Targets = slices.DeleteFunc(slices.Clone(w.Targets), other); len(w.Targets) == 0 {
+				continue
+			}
+		}
+		workloads = append(workloads, w)
+	}
+	st.Workloads = workloads
+	return st
 }
 
 // noTarget refuses --on without a name, as a variable that is empty gives it: it would
@@ -144,13 +160,6 @@ func noTarget(flags *pflag.FlagSet, on []string) error {
 		return errors.New("--on names no target: name one, or leave --on out")
 	}
 	return nil
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // growth is the variant that numbers of containers on a network are measured in,
