@@ -23,19 +23,12 @@ const filesScript = `mkdir -p ` + driver.FilesDir + ` && mount -o ro /dev/vdb ` 
 
 // run is ContainerHost.Run.
 func (h *Host) run(ctx context.Context, e driver.Errand, tell func(string)) (ran driver.Ran, err error) {
-	a := h.arm
-	if e.Kernel != "" {
-		a = arm{name: "errand", machine: h.arm.machine, image: e.Kernel}
-	}
+	a := h.armWith(e.Kernel)
 	// What no container needs would take its time, be seen in a trace, and load modules
 	// that the script may ask for itself.
 	a.systemd, a.append = true, append(masks(), e.Append...)
 	a.memory = max(proofMemory, a.memory, h.lab.Guest.Memory)
-	var disk string
-	err = h.parts.locked(ctx, tell, func() (err error) {
-		disk, err = h.parts.forVariant(ctx, h, a, tell)
-		return err
-	})
+	disk, err := h.diskFor(ctx, a, tell)
 	if err != nil {
 		return ran, err
 	}

@@ -126,6 +126,23 @@ func (h *Host) makeParts(ctx context.Context, tell func(string)) error {
 	})
 }
 
+// armWith is the host's arm, or one with another kernel's file on its machine.
+func (h *Host) armWith(kernel string) arm {
+	if kernel == "" {
+		return h.arm
+	}
+	return arm{name: "given", machine: h.arm.machine, image: kernel}
+}
+
+// diskFor makes what an arm boots, one process at a time, and gives its disk.
+func (h *Host) diskFor(ctx context.Context, a arm, tell func(string)) (disk string, err error) {
+	err = h.parts.locked(ctx, tell, func() (err error) {
+		disk, err = h.parts.forVariant(ctx, h, a, tell)
+		return err
+	})
+	return disk, err
+}
+
 // Check says what the arm is made of. It boots nothing: a boot takes half a
 // minute, and that of the disk's making has proven it.
 func (h *Host) Check(ctx context.Context) (driver.Facts, error) {

@@ -176,15 +176,8 @@ func (m *hostParts) proofOf(ctx context.Context, h *Host, a arm, disk, set strin
 
 // prove is ContainerHost.Prove.
 func (h *Host) prove(ctx context.Context, o driver.ProofOptions, tell func(string)) ([]driver.ProofCheck, error) {
-	a := h.arm
-	if o.Kernel != "" {
-		a = arm{name: "proof", machine: h.arm.machine, image: o.Kernel}
-	}
-	var disk string
-	err := h.parts.locked(ctx, tell, func() (err error) {
-		disk, err = h.parts.forVariant(ctx, h, a, tell)
-		return err
-	})
+	a := h.armWith(o.Kernel)
+	disk, err := h.diskFor(ctx, a, tell)
 	if err != nil {
 		return nil, err
 	}
