@@ -1,6 +1,7 @@
 package bootlog
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,10 +20,7 @@ type Subsystem struct {
 // subsystemRules tell a subsystem by the beginning of a line, and by the name
 // of an initcall or module. The first that fits wins. A kernel tree tells
 // better: see Attribute.
-var subsystemRules = []struct {
-	name       string
-	line, call *regexp.Regexp
-}{
+var subsystemRules = []subsystemRule{
 	rule("SELinux", `SELinux`, `selinux|selnl|sel_`),
 	rule("AppArmor", `AppArmor`, `apparmor|aa_`),
 	rule("security", `LSM|Yama|Landlock|TOMOYO|integrity|ima|evm|Security Framework|Key type|keyring|landlock|LoadPin`, `integrity|ima_|evm|key_|.*encrypted|.*trusted|securityfs|yama|tomoyo|init_keys`),
@@ -49,14 +47,13 @@ var subsystemRules = []struct {
 	rule("tracing", `ftrace|Kprobes|trace|Testing`, `trace|ftrace|event|.*kprobe|init_trace|bpf`),
 }
 
-func rule(name, line, call string) struct {
+type subsystemRule struct {
 	name       string
 	line, call *regexp.Regexp
-} {
-	return struct {
-		name       string
-		line, call *regexp.Regexp
-	}{name, regexp.MustCompile(`^(?:` + line + `)`), regexp.MustCompile(`^(?:` + call + `)`)}
+}
+
+func rule(name, line, call string) subsystemRule {
+	return subsystemRule{name, regexp.MustCompile(`^(?:` + line + `)`), regexp.MustCompile(`^(?:` + call + `)`)}
 }
 
 const other = "other"
@@ -114,13 +111,7 @@ func subsystems(b *Boot, calls []Initcall) []Subsystem {
 		out = append(out, *s)
 	}
 	slices.SortFunc(out, func(x, y Subsystem) int {
-		if x.Own != y.Own {
-			return int(y.Own - x.Own)
-		}
-		if x.Steps != y.Steps {
-			return int(y.Steps - x.Steps)
-		}
-		return strings.Compare(x.Name, y.Name)
+		return cmp.Or(cmp.Compare(y.Own, x.Own), cmp.Compare(y.Steps, x.Steps), strings.Compare(x.Name, y.Name))
 	})
 	return out
 }

@@ -1,6 +1,7 @@
 package bootlog
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -57,10 +58,7 @@ func (p *Profile) Attribute(origins map[string][]Origin) {
 		p.Symbols = append(p.Symbols, *s)
 	}
 	slices.SortFunc(p.Symbols, func(x, y Symbol) int {
-		if x.Own != y.Own {
-			return int(y.Own - x.Own)
-		}
-		return strings.Compare(x.Name, y.Name)
+		return cmp.Or(cmp.Compare(y.Own, x.Own), strings.Compare(x.Name, y.Name))
 	})
 }
 
