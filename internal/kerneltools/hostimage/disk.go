@@ -3,6 +3,7 @@ package hostimage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,10 +79,7 @@ func bootable(ctx context.Context, disk string) error {
 	if err == nil {
 		_, err = f.WriteAt(rest, grubStart*sector)
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return driver.Labf("GRUB: %w", err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,14 +41,7 @@ var engines = map[string]struct {
 }
 
 // Engines are the engines that an image may hold, in alphabetical order.
-func Engines() []string {
-	var all []string
-	for name := range engines {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func Engines() []string { return slices.Sorted(maps.Keys(engines)) }
 
 // Options say what an image holds and where it is put.
 type Options struct {

@@ -35,29 +35,13 @@ func parseSymbols(lines []string) symbolTable {
 		}
 		all = append(all, s)
 	}
-	slices.SortStableFunc(all, func(a, b symbol) int {
-		switch {
-		case a.at < b.at:
-			return -1
-		case a.at > b.at:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b symbol) int { return cmp.Compare(a.at, b.at) })
 	return all
 }
 
 // find is the function at an address.
 func (t symbolTable) find(at uint64) (Function, bool) {
-	i, exact := slices.BinarySearchFunc(t, at, func(s symbol, at uint64) int {
-		switch {
-		case s.at < at:
-			return -1
-		case s.at > at:
-			return 1
-		}
-		return 0
-	})
+	i, exact := slices.BinarySearchFunc(t, at, func(s symbol, at uint64) int { return cmp.Compare(s.at, at) })
 	if !exact {
 		i--
 	}

@@ -70,13 +70,13 @@ func plain(name string) string {
 
 // How a symbol came to be proposed.
 const (
-	ByModule     = "module"
-	ByCall       = "system call"
-	ByFileSystem = "file system"
-	BySocket     = "socket"
-	ByNamespace  = "namespace"
-	ByDevice     = "device"
-	ByFunctions  = "functions"
+	byModule     = "module"
+	byCall       = "system call"
+	byFileSystem = "file system"
+	bySocket     = "socket"
+	byNamespace  = "namespace"
+	byDevice     = "device"
+	byFunctions  = "functions"
 )
 
 // A Reason is one thing that was seen, and what it has to do with a symbol.
@@ -109,7 +109,7 @@ func (p *Proposal) News() []Symbol {
 }
 
 // Propose says which symbols the command uses. base are the wants that its kernel is
-// given anyway,
+// given anyway.
 func Propose(o *Observed, s Source, base []kconfig.Want) Proposal {
 	l := learner{o: o, source: s, stock: o.Config, found: map[string]*Symbol{}}
 	l.fromModules()
@@ -168,7 +168,7 @@ func (l *learner) fromModules() {
 			l.unknown = append(l.unknown, fmt.Sprintf("the module %s, whose object no Makefile names", m.Name))
 			continue
 		}
-		l.add(origin.Symbol, false, Reason{ByModule, l.loaded(m), rule(origin)})
+		l.add(origin.Symbol, false, Reason{byModule, l.loaded(m), rule(origin)})
 	}
 }
 
@@ -207,7 +207,7 @@ func (l *learner) fromCalls() {
 		}
 		l.entries = append(l.entries, entry)
 		if origin, one := only(l.source.Calls[entry]); one {
-			l.add(origin.Symbol, false, Reason{ByCall, fmt.Sprintf("%s called %s", someOf(by), entry), rule(origin)})
+			l.add(origin.Symbol, false, Reason{byCall, fmt.Sprintf("%s called %s", someOf(by), entry), rule(origin)})
 		}
 	}
 	slices.Sort(l.entries)
@@ -235,7 +235,7 @@ func (l *learner) fromFileSystems() {
 			}
 			continue
 		}
-		l.add(origin.Symbol, false, Reason{ByFileSystem, fmt.Sprintf("%s mounted %s", someOf(by), name), rule(origin)})
+		l.add(origin.Symbol, false, Reason{byFileSystem, fmt.Sprintf("%s mounted %s", someOf(by), name), rule(origin)})
 	}
 }
 
@@ -247,7 +247,7 @@ func (l *learner) fromSockets() {
 		}
 		for _, p := range asked {
 			if p.symbol != "" { // programs try families that they can do without
-				l.add(p.symbol, true, Reason{BySocket, fmt.Sprintf("%s asked for a socket of %s", s.By, p.name), "CONFIG_" + p.symbol + " has such sockets"})
+				l.add(p.symbol, true, Reason{bySocket, fmt.Sprintf("%s asked for a socket of %s", s.By, p.name), "CONFIG_" + p.symbol + " has such sockets"})
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func (l *learner) fromNamespaces() {
 	for name, by := range byName(l.o.Namespaces) {
 		for _, s := range spaces {
 			if s.name == name {
-				l.add(s.symbol, false, Reason{ByNamespace, fmt.Sprintf("%s made a namespace by %s", someOf(by), name), "init/Kconfig: CONFIG_" + s.symbol})
+				l.add(s.symbol, false, Reason{byNamespace, fmt.Sprintf("%s made a namespace by %s", someOf(by), name), "init/Kconfig: CONFIG_" + s.symbol})
 			}
 		}
 	}
@@ -272,7 +272,7 @@ func (l *learner) fromDevices() {
 			}
 			for _, m := range slices.Concat(l.o.Modules, l.o.Present) {
 				if origin := l.source.Objects[m.Object]; m.Name == d.Module && origin.Symbol != "" {
-					l.add(origin.Symbol, false, Reason{ByDevice, fmt.Sprintf("%s opened %s", someOf(by), name), "modules.devname: the module " + d.Module})
+					l.add(origin.Symbol, false, Reason{byDevice, fmt.Sprintf("%s opened %s", someOf(by), name), "modules.devname: the module " + d.Module})
 				}
 			}
 		}
@@ -300,7 +300,7 @@ func (l *learner) fromFunctions() {
 		}
 	}
 	for origin, names := range reached {
-		l.add(origin.Symbol, true, Reason{ByFunctions, fmt.Sprintf("it was the first to reach %d functions of %s: %s", len(names), origin.Object, someOf(names)), rule(origin)})
+		l.add(origin.Symbol, true, Reason{byFunctions, fmt.Sprintf("it was the first to reach %d functions of %s: %s", len(names), origin.Object, someOf(names)), rule(origin)})
 	}
 }
 
