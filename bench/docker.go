@@ -127,7 +127,8 @@ mkdir -p $d/upper $d/work && mount -t overlay -o lowerdir=/$d,upperdir=/run/$d/u
 			return daemon{socket, stop}, nil
 		}
 		if time.Now().After(until) {
-			return daemon{}, errors.Join(fmt.Errorf("%s does not answer: %w: %s", argv[0], err, said.String()), stop())
+			stopped := stop() // said is written to until then
+			return daemon{}, errors.Join(fmt.Errorf("%s does not answer: %w: %s", argv[0], err, said.String()), stopped)
 		}
 	}
 }
