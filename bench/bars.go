@@ -41,7 +41,7 @@ func nativeFloor(ctx context.Context) (r result, err error) {
 			return 0, err
 		}
 		rootfs = s.rootfs()
-		ready, err := s.samples("native", sample.Ready, false)
+		ready, err := s.samples("native", sample.Ready)
 		if err != nil {
 			return 0, err
 		}
@@ -78,7 +78,7 @@ func bias(ctx context.Context, each int, argv ...string) (difference stats.Estim
 			if err != nil {
 				return 0, err
 			}
-			wall, err := s.samples("host", sample.Wall, false)
+			wall, err := s.samples("host", sample.Wall)
 			if err != nil {
 				return 0, err
 			}

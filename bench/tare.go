@@ -76,11 +76,11 @@ func reported(text []byte, err error) (out seen, _ error) {
 func weigh(ctx context.Context, args ...string) (seen, error) { return report(ctx, "weigh", args...) }
 
 // samples are one target's values of one metric, in the first table that has
-// them: of tare weigh, the command's before the start's. The A/A twin's with aa.
-func (s seen) samples(target, metric string, aa bool) ([]float64, error) {
+// them: of tare weigh, the command's before the start's.
+func (s seen) samples(target, metric string) ([]float64, error) {
 	for _, t := range s.Claims.Tables {
 		for _, r := range t.Rows {
-			if t.Metric.Name == metric && r.Target == target && r.AA == aa {
+			if t.Metric.Name == metric && r.Target == target && !r.AA {
 				return r.Samples, nil
 			}
 		}
@@ -90,7 +90,7 @@ func (s seen) samples(target, metric string, aa bool) ([]float64, error) {
 
 // sample is the first value of a target's metric, where there is but one block.
 func (s seen) sample(target, metric string) (float64, error) {
-	all, err := s.samples(target, metric, false)
+	all, err := s.samples(target, metric)
 	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("every trial of %s failed", target)
 	}

@@ -39,7 +39,7 @@ func (s seen) marks(names ...string) (map[string][]float64, error) {
 	marks := map[string][]float64{}
 	for _, name := range names {
 		var err error
-		if marks[name], err = s.samples(machine, name, false); err != nil {
+		if marks[name], err = s.samples(machine, name); err != nil {
 			return nil, err
 		}
 	}
