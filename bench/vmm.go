@@ -139,13 +139,14 @@ func (s seen) booted() (kernel, initrd string, err error) {
 }
 
 // bareInit is the seconds from the start of QEMU until its kernel runs /init. Without
-// the clock's frequency some boots would hang where the kernel calibrates it.
+// the clock's frequency some boots would hang where the kernel calibrates it, and with
+// QEMU's cmpxchg16b some would die (internal/vmm).
 func bareInit(ctx context.Context, kernel, initrd string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "microvm,acpi=on,rtc=on,pit=off", "-accel", "tcg", "-cpu", "max", "-m", "512M",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
-		"-append", fmt.Sprintf("console=ttyS0 loglevel=6 panic=-1 tsc_early_khz=%d tsc=reliable no_timer_check rdinit=/.tare/init", sys.TSC()))
+		"-append", fmt.Sprintf("console=ttyS0 loglevel=6 panic=-1 tsc_early_khz=%d tsc=reliable no_timer_check clearcpuid=141 rdinit=/.tare/init", sys.TSC()))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return 0, err
