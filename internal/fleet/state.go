@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
-	"time"
 
 	"github.com/tarelab/tare/internal/limit"
 	"github.com/tarelab/tare/internal/store"
@@ -22,7 +19,6 @@ import (
 const (
 	planFile  = "fleet.json"
 	jobsFile  = "jobs.jsonl"
-	lockFile  = "lock"
 	streamDir = "streams" // output of jobs, until it is a run
 	runsDir   = "runs"
 )
@@ -114,7 +110,7 @@ func openOurs(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := store.Ours(root, []string{streamDir, runsDir}, []string{planFile, jobsFile, lockFile}); err != nil {
+	if err := store.Ours(root, []string{streamDir, runsDir}, []string{planFile, jobsFile, store.LockFile}); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w (tare fleet report and status read it)", ErrForeign, err), root.Close())
 	}
 	return root, nil
@@ -216,17 +212,7 @@ func Statuses(dir string) (p Plan, all []Status, collecting bool, err error) {
 	for i := range all {
 		all[i].Records = records(root, all[i].Event)
 	}
-	return p, all, isCollected(root), nil
-}
-
-// isCollected reports whether a process has the fleet's lock.
-func isCollected(root *os.Root) bool {
-	f, err := store.OpenFile(root, lockFile, os.O_RDONLY, 0)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }() // only asked
-	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+	return p, all, store.Locked(root), nil
 }
 
 // journal is the fleet's file of events, of which this process is the only writer.
@@ -273,38 +259,8 @@ func (j *journal) write(e Event) error {
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
-const (
-	lockTries = 20
-	lockPause = 10 * time.Millisecond
-)
-
-// takeLock makes this process the only one that collects the fleet. The kernel lets go
-// of the lock when the process dies.
-func takeLock(root *os.Root) (*os.File, error) {
-	f, err := store.OpenFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("fleet: %w", err)
-	}
-	for range lockTries {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			break
-		}
-		time.Sleep(lockPause) // who only asks has it for a moment
-	}
-	if err != nil {
-		pid := make([]byte, 16)
-		n, _ := f.ReadAt(pid, 0) // for a message
-		return nil, errors.Join(fmt.Errorf("%s: %w: PID %s", filepath.Clean(root.Name()), ErrCollected, bytes.TrimSpace(pid[:n])), f.Close())
-	}
-	err = f.Truncate(0)
-	if err == nil {
-		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("fleet: %w", err), f.Close())
-	}
-	return f, nil
-}
+// takeLock makes this process the only one that collects the fleet.
+func takeLock(root *os.Root) (*os.File, error) { return store.Lock(root, "fleet", ErrCollected) }
 
 // streamOf is the file that holds what came of a job, below the fleet's directory.
 func streamOf(job string) string { return filepath.Join(streamDir, job) }

@@ -100,7 +100,7 @@ func ImportIf(root string, in io.Reader, admit func(Manifest) error) (dir string
 		return "", err
 	}
 	defer func() { _ = below.Close() }() // each file has been closed by then
-	held, err := lock(temp, below)
+	held, err := lock(below)
 	if err != nil {
 		return "", err
 	}

@@ -185,7 +185,7 @@ func (r *Run) Ours() error {
 	if _, err := r.root.Lstat(importedFile); err == nil {
 		return fmt.Errorf("%w: %s was imported, and its commands are not this user's (tare report reads it)", ErrForeign, r.dir)
 	}
-	if err := Ours(r.root, nil, []string{manifestFile, recordsFile, lockFile, environmentFile}); err != nil {
+	if err := Ours(r.root, nil, []string{manifestFile, recordsFile, LockFile, environmentFile}); err != nil {
 		return fmt.Errorf("%w: %w (tare report reads it)", ErrForeign, err)
 	}
 	return nil

@@ -29,7 +29,7 @@ func must(t *testing.T, errs ...error) {
 }
 
 func TestResumeWritesThroughNoLink(t *testing.T) {
-	for _, name := range []string{lockFile, recordsFile, manifestFile} {
+	for _, name := range []string{LockFile, recordsFile, manifestFile} {
 		for _, hard := range []bool{false, true} {
 			r := create(t, t.TempDir(), 3)
 			fill(t, r, 1)
@@ -86,7 +86,7 @@ func TestPipesAreNotWaitedFor(t *testing.T) {
 	fill(t, r, 1)
 	must(t, r.Close())
 	must(t, syscall.Mkfifo(filepath.Join(root, "runs", "pipe"), 0o644))
-	for _, name := range []string{manifestFile, recordsFile, lockFile} {
+	for _, name := range []string{manifestFile, recordsFile, LockFile} {
 		dir := filepath.Join(root, "runs", "with-"+name)
 		must(t, os.CopyFS(dir, os.DirFS(r.Dir())), os.Remove(filepath.Join(dir, name)), syscall.Mkfifo(filepath.Join(dir, name), 0o644))
 	}

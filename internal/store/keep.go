@@ -82,7 +82,7 @@ func Remove(dir string) error {
 	}
 	defer func() { _ = root.Close() }() // nothing is written
 	base, id := filepath.Split(filepath.Clean(dir))
-	held, err := lock(dir, root)
+	held, err := lock(root)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func summary(dir string) Summary {
 		return s
 	}
 	defer func() { _ = root.Close() }() // only read
-	s.Live, s.Name = live(root), nameOf(root)
+	s.Live, s.Name = Locked(root), nameOf(root)
 	m, err := readManifest(dir, root)
 	if err != nil {
 		s.Problem = err.Error()

@@ -5,25 +5,30 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// lockPatience is how long a writer waits for who only asks (live), which takes the
+// LockFile is the file of a directory by which Lock locks it.
+const LockFile = "lock"
+
+// lockPatience is how long a writer waits for who only asks (Locked), which takes the
 // lock for a moment: there is no asking without.
 const (
 	lockPatience = 200 * time.Millisecond
 	lockPause    = 2 * time.Millisecond
 )
 
-// lock makes this process the run's only writer until the file is closed. The
-// kernel lets go of the lock when the process dies, however it dies. The file
-// holds the owner's PID, for messages only.
-func lock(dir string, root *os.Root) (*os.File, error) {
-	f, err := OpenFile(root, lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+// Lock makes this process the only writer of the directory, of a run or of another kind,
+// until the file is closed. The kernel lets go of the lock when the process dies, however
+// it dies. The file holds the owner's PID, for messages only. The error wraps busy where
+// another process has the lock; every other error begins with what.
+func Lock(root *os.Root, what string, busy error) (*os.File, error) {
+	f, err := OpenFile(root, LockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, full(fmt.Errorf("run lock: %w", err))
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	err = flock(f, syscall.LOCK_EX)
 	for waited := time.Duration(0); errors.Is(err, syscall.EWOULDBLOCK) && waited < lockPatience; waited += lockPause {
@@ -32,9 +37,9 @@ func lock(dir string, root *os.Root) (*os.File, error) {
 	}
 	if err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = fmt.Errorf("%s: %w: PID %s", dir, ErrBusy, owner(f))
+			err = fmt.Errorf("%s: %w: PID %s", filepath.Clean(root.Name()), busy, owner(f))
 		} else {
-			err = fmt.Errorf("run lock %s: %w", f.Name(), err)
+			err = fmt.Errorf("%s %s: %w", what, f.Name(), err)
 		}
 		return nil, errors.Join(err, f.Close())
 	}
@@ -43,9 +48,15 @@ func lock(dir string, root *os.Root) (*os.File, error) {
 		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
 	}
 	if err != nil {
-		return nil, errors.Join(full(fmt.Errorf("run lock: %w", err)), f.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %w", what, err), f.Close())
 	}
 	return f, nil
+}
+
+// lock is Lock of a run.
+func lock(root *os.Root) (*os.File, error) {
+	f, err := Lock(root, "run lock", ErrBusy)
+	return f, full(err)
 }
 
 // flock tries to take a lock, without waiting for it.
@@ -67,9 +78,9 @@ func owner(f *os.File) string {
 	return "unknown"
 }
 
-// live reports whether some process writes the run.
-func live(root *os.Root) bool {
-	f, err := OpenFile(root, lockFile, os.O_RDONLY, 0)
+// Locked reports whether some process has the lock of the directory.
+func Locked(root *os.Root) bool {
+	f, err := OpenFile(root, LockFile, os.O_RDONLY, 0)
 	if err != nil {
 		return false
 	}

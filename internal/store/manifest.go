@@ -102,7 +102,6 @@ type Pilot struct {
 const (
 	manifestFile    = "manifest.json"
 	recordsFile     = "records.jsonl"
-	lockFile        = "lock"
 	environmentFile = "environment.json" // values of workloads' variables, for who owns the run
 )
 

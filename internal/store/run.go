@@ -113,7 +113,7 @@ func (r *Run) begin(base string, m Manifest) (err error) {
 
 // open takes the lock and opens the records for appending.
 func (r *Run) open(flags int) (err error) {
-	if r.lock, err = lock(r.dir, r.root); err != nil {
+	if r.lock, err = lock(r.root); err != nil {
 		return err
 	}
 	r.records, err = OpenFile(r.root, recordsFile, os.O_RDWR|os.O_APPEND|flags, 0o644)
@@ -319,7 +319,7 @@ func datasync(f *os.File) error {
 func (r *Run) Live() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.lock == nil && live(r.root)
+	return r.lock == nil && Locked(r.root)
 }
 
 // Dir is the run's directory.

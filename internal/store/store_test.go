@@ -426,7 +426,7 @@ func TestAskersAreNoWriters(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	asker, err := os.Open(filepath.Join(r.Dir(), lockFile))
+	asker, err := os.Open(filepath.Join(r.Dir(), LockFile))
 	if err != nil {
 		t.Fatal(err)
 	}

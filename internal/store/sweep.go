@@ -62,7 +62,7 @@ func sweepRun(dir string) (did string, err error) {
 	if !whole && !going && !onlyBegun(root) {
 		return "", nil
 	}
-	held, err := lock(dir, root)
+	held, err := lock(root)
 	if errors.Is(err, ErrBusy) {
 		return "", nil
 	}
@@ -83,7 +83,7 @@ func sweepRun(dir string) (did string, err error) {
 		}
 		return did, err
 	}
-	for _, name := range []string{recordsFile, environmentFile, lockFile} {
+	for _, name := range []string{recordsFile, environmentFile, LockFile} {
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -109,7 +109,7 @@ func onlyBegun(root *os.Root) bool {
 		return false
 	}
 	for _, e := range entries {
-		known := slices.Contains([]string{recordsFile, environmentFile, lockFile}, e.Name()) || temporaryName.MatchString(e.Name())
+		known := slices.Contains([]string{recordsFile, environmentFile, LockFile}, e.Name()) || temporaryName.MatchString(e.Name())
 		info, err := e.Info()
 		if err != nil || !known || !info.Mode().IsRegular() || e.Name() == recordsFile && info.Size() > 0 {
 			return false

@@ -15,7 +15,7 @@ func TestSweepRemovesWhatAKillLeft(t *testing.T) {
 	must(t, whole.Close())
 	at := func(parts ...string) string { return filepath.Join(append([]string{root, "runs"}, parts...)...) }
 	for _, dir := range []string{"begun", "notes", "records"} {
-		must(t, os.Mkdir(at(dir), 0o755), os.WriteFile(at(dir, lockFile), nil, 0o644), os.WriteFile(at(dir, recordsFile), nil, 0o644), os.WriteFile(at(dir, ".manifest.json.77"), []byte("{"), 0o600))
+		must(t, os.Mkdir(at(dir), 0o755), os.WriteFile(at(dir, LockFile), nil, 0o644), os.WriteFile(at(dir, recordsFile), nil, 0o644), os.WriteFile(at(dir, ".manifest.json.77"), []byte("{"), 0o600))
 	}
 	must(t, os.WriteFile(at("notes", "thesis.tex"), nil, 0o644), os.WriteFile(at("records", recordsFile), []byte("{}\n"), 0o644),
 		os.Mkdir(filepath.Join(whole.Dir(), "logs"), 0o755), os.WriteFile(filepath.Join(whole.Dir(), "logs", ".1.log.gz.77"), nil, 0o644))
