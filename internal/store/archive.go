@@ -84,11 +84,11 @@ func Import(root string, in io.Reader) (dir string, err error) {
 func ImportIf(root string, in io.Reader, admit func(Manifest) error) (dir string, err error) {
 	base := filepath.Join(root, "runs")
 	if err := makeDirs(base); err != nil {
-		return "", full(fmt.Errorf("store: %w", err))
+		return "", NoSpace(fmt.Errorf("store: %w", err))
 	}
 	temp := filepath.Join(base, temporaryOf("import-"+time.Now().UTC().Format("20060102-150405.000000000")))
 	if err := os.Mkdir(temp, 0o755); err != nil {
-		return "", full(fmt.Errorf("store: %w", err))
+		return "", NoSpace(fmt.Errorf("store: %w", err))
 	}
 	defer func() {
 		if err != nil {
@@ -160,7 +160,7 @@ func unpackRun(root *os.Root, archive io.Reader) error {
 			return fmt.Errorf("the archive of a run: %.200q is not a file of a run", header.Name)
 		}
 		if err := unpackFile(root, name, in); err != nil {
-			return full(fmt.Errorf("the archive of a run: %.200q: %w", header.Name, err))
+			return NoSpace(fmt.Errorf("the archive of a run: %.200q: %w", header.Name, err))
 		}
 	}
 }
@@ -203,9 +203,9 @@ func place(temp, dir string) error {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%w: %s", ErrThere, filepath.Base(dir))
 		}
-		return full(err)
+		return NoSpace(err)
 	}
-	return full(syscall.Rename(temp, dir)) // os.Rename refuses a directory that is there
+	return NoSpace(syscall.Rename(temp, dir)) // os.Rename refuses a directory that is there
 }
 
 // size is how many bytes a run's files hold.

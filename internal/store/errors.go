@@ -17,20 +17,11 @@ var (
 	ErrForeign = errors.New("the run is not yours to write")
 )
 
-// full makes an error that means a full disk or an exhausted quota wrap
-// ErrNoSpace; every other error stays as it is.
-func full(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+// NoSpace makes an error that means a full disk or an exhausted quota wrap ErrNoSpace,
+// once; every other error stays as it is.
+func NoSpace(err error) error {
+	if !errors.Is(err, ErrNoSpace) && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) {
 		return fmt.Errorf("%w (%w)", ErrNoSpace, err)
 	}
 	return err
-}
-
-// NoSpace is full for errors of what a run takes beside its records: it lets what
-// wraps ErrNoSpace be.
-func NoSpace(err error) error {
-	if errors.Is(err, ErrNoSpace) {
-		return err
-	}
-	return full(err)
 }

@@ -103,7 +103,7 @@ func (r *Run) writePacked(name string, write func(io.Writer) error) error {
 		})
 	}
 	if err != nil {
-		return full(fmt.Errorf("%s: %w", r.path(name), err))
+		return NoSpace(fmt.Errorf("%s: %w", r.path(name), err))
 	}
 	return nil
 }
@@ -113,18 +113,18 @@ func (r *Run) writePacked(name string, write func(io.Writer) error) error {
 func replace(root *os.Root, name string, mode fs.FileMode, write func(io.Writer) error) error {
 	temporary := path.Join(path.Dir(name), temporaryOf(path.Base(name)))
 	if err := root.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed process that had this PID
-		return full(err)
+		return NoSpace(err)
 	}
 	f, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return full(err)
+		return NoSpace(err)
 	}
 	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = root.Rename(temporary, name)
 	}
 	if err != nil {
-		return full(errors.Join(err, root.Remove(temporary)))
+		return NoSpace(errors.Join(err, root.Remove(temporary)))
 	}
 	return syncDir(root, path.Dir(name))
 }
@@ -136,9 +136,9 @@ func temporaryOf(name string) string { return "." + name + "." + strconv.Itoa(os
 func syncDir(root *os.Root, name string) error {
 	d, err := root.Open(name)
 	if err != nil {
-		return full(err)
+		return NoSpace(err)
 	}
-	return full(errors.Join(d.Sync(), d.Close()))
+	return NoSpace(errors.Join(d.Sync(), d.Close()))
 }
 
 // makeDirs makes a directory with its parents, and waits until their names are on the

@@ -56,7 +56,7 @@ func Lock(root *os.Root, what string, busy error) (*os.File, error) {
 // lock is Lock of a run.
 func lock(root *os.Root) (*os.File, error) {
 	f, err := Lock(root, "run lock", ErrBusy)
-	return f, full(err)
+	return f, NoSpace(err)
 }
 
 // flock tries to take a lock, without waiting for it.

@@ -42,11 +42,11 @@ func (r *Run) Series(seq int) (series []byte, ok bool, err error) {
 // read. The caller closes it.
 func (r *Run) SeriesWriter(seq int) (io.WriteCloser, error) {
 	if err := r.root.Mkdir("logs", 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, full(fmt.Errorf("series: %w", err))
+		return nil, NoSpace(fmt.Errorf("series: %w", err))
 	}
 	f, err := r.root.OpenFile(logFile(seriesName(seq)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return nil, full(fmt.Errorf("series: %w", err))
+		return nil, NoSpace(fmt.Errorf("series: %w", err))
 	}
 	return &seriesWriter{f, gzip.NewWriter(f)}, nil
 }
@@ -62,10 +62,10 @@ func (w *seriesWriter) Write(reading []byte) (int, error) {
 	if err == nil {
 		err = w.packed.Flush()
 	}
-	return n, full(err)
+	return n, NoSpace(err)
 }
 
-func (w *seriesWriter) Close() error { return full(errors.Join(w.packed.Close(), w.file.Close())) }
+func (w *seriesWriter) Close() error { return NoSpace(errors.Join(w.packed.Close(), w.file.Close())) }
 
 func seriesName(seq int) string { return fmt.Sprintf("%d-series", seq) }
 

@@ -58,11 +58,11 @@ func Create(root string, m Manifest) (*Run, error) {
 	}
 	base := filepath.Join(root, "runs")
 	if err := makeDirs(base); err != nil {
-		return nil, full(fmt.Errorf("store: %w", err))
+		return nil, NoSpace(fmt.Errorf("store: %w", err))
 	}
 	dir, err := newDir(base, &m)
 	if err != nil {
-		return nil, full(fmt.Errorf("store: %w", err))
+		return nil, NoSpace(fmt.Errorf("store: %w", err))
 	}
 	r := &Run{dir: dir, check: newCheck(m)}
 	if err := r.begin(base, m); err != nil {
@@ -117,7 +117,7 @@ func (r *Run) open(flags int) (err error) {
 		return err
 	}
 	r.records, err = OpenFile(r.root, recordsFile, os.O_RDWR|os.O_APPEND|flags, 0o644)
-	return full(err)
+	return NoSpace(err)
 }
 
 // Open opens a run for reading. It needs no more than the right to read, and
@@ -291,9 +291,9 @@ func (r *Run) write(lines []byte) error {
 	}
 	if undo := r.cut(); undo != nil {
 		err = errors.Join(err, undo)
-		r.broken = full(err)
+		r.broken = NoSpace(err)
 	}
-	return full(err)
+	return NoSpace(err)
 }
 
 func (r *Run) cut() error {

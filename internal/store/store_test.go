@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -399,6 +400,11 @@ func TestFullDisk(t *testing.T) {
 	text, _ := os.ReadFile(filepath.Join(r.Dir(), recordsFile))
 	if !strings.HasSuffix(string(text), "}\n") {
 		t.Errorf("half a line stayed: ...%q", text[len(text)-40:])
+	}
+	noise := make([]byte, 1<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
+	if err := r.KeepLog(kept, noise); !errors.Is(err, ErrNoSpace) || strings.Count(err.Error(), ErrNoSpace.Error()) != 1 {
+		t.Errorf("a log on the full disk: %v, want ErrNoSpace once", err)
 	}
 	if _, err := Create(root, manifest(5)); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("a new run on the full disk: %v, want ErrNoSpace", err)

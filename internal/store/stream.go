@@ -237,7 +237,7 @@ func (s *unstreamer) document(text []byte) (err error) {
 			return err
 		}
 		s.records, err = s.root.OpenFile(recordsFile, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-		return full(err)
+		return NoSpace(err)
 	}
 	if bytes.HasPrefix(text, []byte(`{"end":`)) {
 		return s.end(text)
@@ -246,7 +246,7 @@ func (s *unstreamer) document(text []byte) (err error) {
 	line := append(bytes.Clone(text), '\n')
 	s.sum.Write(line)
 	_, err = s.records.Write(line)
-	return full(err)
+	return NoSpace(err)
 }
 
 func (s *unstreamer) end(text []byte) error {
@@ -275,7 +275,7 @@ func (s *unstreamer) finish() error {
 	}
 	err := errors.Join(s.records.Sync(), s.records.Close())
 	s.records = nil
-	return full(err)
+	return NoSpace(err)
 }
 
 // StreamView is what can be seen of a stream that may still grow.
