@@ -2,11 +2,13 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/tarelab/tare/internal/sample"
 )
@@ -41,16 +43,19 @@ func plainLine(r sample.Record) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
+// sumOf is the checksum of a record's line up to its key, in hexadecimal.
+func sumOf(body []byte) (text [8]byte) {
+	var sum [4]byte
+	binary.BigEndian.PutUint32(sum[:], crc32.Checksum(body, castagnoli))
+	hex.Encode(text[:], sum[:])
+	return text
+}
+
 // seal puts the checksum into a record's line.
 func seal(line []byte) []byte {
 	body := line[:len(line)-1] // without its closing brace
-	var sum [4]byte
-	for i, v := 3, crc32.Checksum(body, castagnoli); i >= 0; i, v = i-1, v>>8 {
-		sum[i] = byte(v)
-	}
-	sealed := append(bytes.Clone(body), sumKey...)
-	sealed = hex.AppendEncode(sealed, sum[:])
-	return append(sealed, `"}`...)
+	sum := sumOf(body)
+	return slices.Concat(body, []byte(sumKey), sum[:], []byte(`"}`))
 }
 
 var (
@@ -65,13 +70,7 @@ func unseal(line []byte) (record []byte, sealed bool, err error) {
 	if at < 0 || string(line[at:at+len(sumKey)]) != sumKey || string(line[len(line)-2:]) != `"}` {
 		return line, false, nil
 	}
-	var sum [4]byte
-	written := line[at+len(sumKey) : len(line)-2]
-	if _, err := hex.Decode(sum[:], written); err != nil || bytes.ContainsAny(written, "ABCDEF") {
-		return nil, true, errBadSum
-	}
-	want := uint32(sum[0])<<24 | uint32(sum[1])<<16 | uint32(sum[2])<<8 | uint32(sum[3])
-	if crc32.Checksum(line[:at], castagnoli) != want {
+	if sum := sumOf(line[:at]); !bytes.Equal(sum[:], line[at+len(sumKey):len(line)-2]) {
 		return nil, true, errBadSum
 	}
 	line[at] = '}'
