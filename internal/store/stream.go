@@ -11,6 +11,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -159,26 +160,42 @@ func unstream(root *os.Root, in io.Reader) error {
 			_ = s.records.Close() // an error before has a reason that is nearer
 		}
 	}()
-	lines := bufio.NewReaderSize(limit.RunArchive.Reader(in), longestStreamLine)
-	for {
-		line, err := lines.ReadSlice('\n')
-		at := bytes.Index(line, []byte(streamMark))
-		if at >= 0 && err == nil { // a last line without its end was cut off
-			if err := s.line(strings.TrimRight(string(line[at+len(streamMark):]), "\r\n"), at > 0); err != nil {
-				return fmt.Errorf("the stream of a run: %w", err)
-			}
-		}
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a line that is too long
-			_, err = lines.ReadSlice('\n')
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for line, err := range streamLines(in) {
 		if err != nil {
+			return fmt.Errorf("the stream of a run: %w", err)
+		}
+		at := strings.Index(line, streamMark)
+		if at < 0 || !strings.HasSuffix(line, "\n") { // a last line without its end was cut off
+			continue
+		}
+		if err := s.line(strings.TrimRight(line[at+len(streamMark):], "\r\n"), at > 0); err != nil {
 			return fmt.Errorf("the stream of a run: %w", err)
 		}
 	}
 	return s.finish()
+}
+
+// streamLines walks the lines of what may be a stream, with their ends. A line that is too
+// long for one gives its beginning, without its end. The last element carries the error,
+// if there is one.
+func streamLines(in io.Reader) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		lines := bufio.NewReaderSize(limit.RunArchive.Reader(in), longestStreamLine)
+		for {
+			text, err := lines.ReadSlice('\n')
+			line := string(text)
+			for errors.Is(err, bufio.ErrBufferFull) { // the rest of a line that is too long
+				_, err = lines.ReadSlice('\n')
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				yield("", err)
+				return
+			}
+			if !yield(line, nil) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // unstreamer is a stream that is being read.
@@ -298,21 +315,13 @@ const (
 // ViewStream reads a stream without checking that it is whole.
 func ViewStream(in io.Reader) (StreamView, error) {
 	var v StreamView
-	lines := bufio.NewReaderSize(limit.RunArchive.Reader(in), longestStreamLine)
-	for {
-		line, err := lines.ReadSlice('\n')
-		long := errors.Is(err, bufio.ErrBufferFull)
-		v.line(string(line))
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = lines.ReadSlice('\n')
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return v, nil
-		case err != nil && !long:
+	for line, err := range streamLines(in) {
+		if err != nil {
 			return v, err
 		}
+		v.line(line)
 	}
+	return v, nil
 }
 
 func (v *StreamView) line(line string) {
