@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -78,20 +79,20 @@ func (s Study) WithDefaults() Study {
 	if s.ID == "" && s.src != nil {
 		s.ID = s.src.stem()
 	}
-	s.Title = or(s.Title, s.ID)
+	s.Title = cmp.Or(s.Title, s.ID)
 	if len(s.Kernels) > 0 && len(s.Targets) > 0 {
-		s.Control = or(s.Control, s.Targets[0])
+		s.Control = cmp.Or(s.Control, s.Targets[0])
 	}
-	s.Control = or(s.Control, DefaultControl)
+	s.Control = cmp.Or(s.Control, DefaultControl)
 	if s.Precision > 0 || s.Budget > 0 {
-		s.Blocks = or(s.Blocks, DefaultMost)
+		s.Blocks = cmp.Or(s.Blocks, DefaultMost)
 	}
-	s.Blocks = or(s.Blocks, DefaultBlocks)
-	s.Margin = or(s.Margin, DefaultMargin)
-	s.Alpha = or(s.Alpha, DefaultAlpha)
-	s.Timeout = or(s.Timeout, DefaultTimeout)
-	s.Slice = or(s.Slice, DefaultSlice)
-	s.View = or(s.View, ViewPriceList)
+	s.Blocks = cmp.Or(s.Blocks, DefaultBlocks)
+	s.Margin = cmp.Or(s.Margin, DefaultMargin)
+	s.Alpha = cmp.Or(s.Alpha, DefaultAlpha)
+	s.Timeout = cmp.Or(s.Timeout, DefaultTimeout)
+	s.Slice = cmp.Or(s.Slice, DefaultSlice)
+	s.View = cmp.Or(s.View, ViewPriceList)
 	for _, setting := range []**bool{&s.AA, &s.Cold, &s.Counters} {
 		if *setting == nil {
 			yes := true
@@ -100,17 +101,9 @@ func (s Study) WithDefaults() Study {
 	}
 	s.Workloads = slices.Clone(s.Workloads)
 	for i, w := range s.Workloads {
-		s.Workloads[i].Name = or(w.Name, w.Kind)
+		s.Workloads[i].Name = cmp.Or(w.Name, w.Kind)
 	}
 	return s
-}
-
-func or[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }
 
 // stem is the file's name without directories and ".yaml".
@@ -594,7 +587,7 @@ func (c *checker) interventions(s Study) {
 		case v.Against != "":
 			c.known(at+".against", "target of the study", v.Against, targets)
 		}
-		arm, against := or(v.Target, s.Control), or(v.Against, s.Control)
+		arm, against := cmp.Or(v.Target, s.Control), cmp.Or(v.Against, s.Control)
 		if v.Workload != "" && v.Workload == v.Against || v.Workload == "" && arm == against && (v.Concurrency == 0 || v.Against != "") {
 			c.fail(at, "it is the control itself: name a target, a concurrency, or two workloads")
 		}

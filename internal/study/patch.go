@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -122,7 +123,7 @@ func (d *decoder) workloads(at string, node ast.Node, s *Study) {
 func (d *decoder) workload(at, name string, node ast.Node, s *Study) (int, bool) {
 	known := make([]string, len(s.Workloads))
 	for i, w := range s.Workloads {
-		known[i] = or(w.Name, w.Kind)
+		known[i] = cmp.Or(w.Name, w.Kind)
 	}
 	i := slices.Index(known, name)
 	if i < 0 {

@@ -3,7 +3,10 @@
 // clock; the built-in studies reach it as bytes.
 package study
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Study is one experiment: a question, its factors and its rules.
 type Study struct {
@@ -280,7 +283,7 @@ func (l Load) Environment() Environment {
 const LoadTarget = "native"
 
 // On is the target that the load runs on.
-func (l Load) On() string { return or(l.Target, LoadTarget) }
+func (l Load) On() string { return cmp.Or(l.Target, LoadTarget) }
 
 // Guest is what a virtual machine gets of its host besides what every guest has.
 type Guest struct {
