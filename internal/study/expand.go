@@ -26,7 +26,7 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 		if w.Extra {
 			continue
 		}
-		for _, l := range orOne(s.Environments, Environment{}) {
+		for _, l := range firstOf(s.Environments, []Environment{{}}) {
 			if len(w.Environments) == 0 && l.Extra || len(w.Environments) > 0 && !slices.Contains(w.Environments, l.Name) {
 				continue
 			}
@@ -48,10 +48,10 @@ func (s Study) Expand(available []string) ([]Cell, []LeftOut) {
 }
 
 // copiesOf are a workload's levels of instances: its own, or the study's.
-func (s Study) copiesOf(w Workload) []int { return orOne(orAll(w.Copies, s.Copies), 1) }
+func (s Study) copiesOf(w Workload) []int { return firstOf(w.Copies, s.Copies, []int{1}) }
 
 func (s Study) levelsOfConcurrency(w Workload) []int {
-	return orOne(orAll(w.Concurrency, s.Concurrency), 0)
+	return firstOf(w.Concurrency, s.Concurrency, []int{0})
 }
 
 // RoundsOf is how many rounds a block has of a workload; 0 for a window of its own.
@@ -97,11 +97,14 @@ func (s Study) at(target string, w Workload, n int) bool {
 	return slices.Contains(s.copiesOf(w), n)
 }
 
-func orOne[T any](levels []T, one T) []T {
-	if len(levels) == 0 {
-		return []T{one}
+// firstOf is the first list that is not empty.
+func firstOf[T any](lists ...[]T) []T {
+	for _, l := range lists {
+		if len(l) > 0 {
+			return l
+		}
 	}
-	return levels
+	return nil
 }
 
 // resolve lists the targets to measure: the control first, "all" replaced,

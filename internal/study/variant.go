@@ -52,13 +52,6 @@ func (s Study) Detached() Study {
 	return s
 }
 
-func orAll[T any](levels, otherwise []T) []T {
-	if len(levels) == 0 {
-		return otherwise
-	}
-	return levels
-}
-
 // Select keeps the named workloads alone, in the study's order; those that are
 // off by default are measured when they are named. The error of an unknown name
 // tells the nearest one.
