@@ -568,10 +568,7 @@ func (c *checker) interventions(s Study) {
 			targets = append(targets, t)
 		}
 	}
-	var names []string
-	for _, w := range s.Workloads {
-		names = append(names, w.Name)
-	}
+	names := s.workloadNames()
 	for i, v := range s.Interventions {
 		at := fmt.Sprintf("interventions[%d]", i)
 		if v.Name == "" {

@@ -136,7 +136,7 @@ func (d *decoder) renamed(t reflect.Type, name string, value ast.Node) string {
 		if f.Tag.Get("was") != name {
 			continue
 		}
-		now, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		now := keyOf(f)
 		d.note("the key %s is now called %s; the old name is still read", name, now)
 		return now
 	}
@@ -269,10 +269,16 @@ func join(key, name string) string {
 	return key + "." + name
 }
 
+// keyOf is the YAML key of a field, "" for none.
+func keyOf(f reflect.StructField) string {
+	key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return key
+}
+
 // fieldOf finds the field of a struct that a YAML key names.
 func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	for _, f := range reflect.VisibleFields(t) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); tag != "" && tag == name {
+		if key := keyOf(f); key != "" && key == name {
 			return f, true
 		}
 	}
@@ -283,8 +289,8 @@ func fieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 func keysOf(t reflect.Type) []string {
 	var keys []string
 	for _, f := range reflect.VisibleFields(t) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); tag != "" {
-			keys = append(keys, tag)
+		if key := keyOf(f); key != "" {
+			keys = append(keys, key)
 		}
 	}
 	return keys

@@ -232,10 +232,7 @@ func (c *checker) limits(limits []Limit) {
 // limitCells checks that the cells of limits are the study's. Which groups the
 // factors make is known after the run.
 func (c *checker) limitCells(s Study, known Known) {
-	var names []string
-	for _, w := range s.Workloads {
-		names = append(names, w.Name)
-	}
+	names := s.workloadNames()
 	for i, l := range s.Limits {
 		cell, err := l.Name()
 		if err != nil {

@@ -56,11 +56,7 @@ func (s Study) Detached() Study {
 // off by default are measured when they are named. The error of an unknown name
 // tells the nearest one.
 func (s Study) Select(names []string) (Study, error) {
-	known := make([]string, len(s.Workloads))
-	for i, w := range s.Workloads {
-		known[i] = w.Name
-	}
-	if err := allKnown("workload", names, known); err != nil {
+	if err := allKnown("workload", names, s.workloadNames()); err != nil {
 		return Study{}, fmt.Errorf("study %s: %w", s.ID, err)
 	}
 	s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w Workload) bool { return !slices.Contains(names, w.Name) })
@@ -68,6 +64,14 @@ func (s Study) Select(names []string) (Study, error) {
 		s.Workloads[i].Extra = false
 	}
 	return s.Detached(), nil
+}
+
+func (s Study) workloadNames() []string {
+	names := make([]string, len(s.Workloads))
+	for i, w := range s.Workloads {
+		names[i] = w.Name
+	}
+	return names
 }
 
 // Watch lets these probes alone watch every cell, where by itself the study would
