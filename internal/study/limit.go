@@ -169,18 +169,28 @@ func ParseLimits(name string, data []byte) ([]Limit, error) {
 
 // ParseMax reads a limit as it stands on a command line: CELL[:METRIC]:BOUND.
 func ParseMax(text string) (Limit, error) {
-	i := strings.LastIndexByte(text, ':')
-	if i < 0 {
-		return Limit{}, fmt.Errorf("%q is not a limit: write WORKLOAD/TARGET[:METRIC]:BOUND, as start/runc:ready:1.10", text)
+	cell, bound, err := cutBound(text)
+	if err != nil {
+		return Limit{}, err
 	}
-	return Limit{Cell: text[:i], AtMost: text[i+1:]}.checked()
+	return Limit{Cell: cell, AtMost: bound}.checked()
 }
 
 // ParseMin is ParseMax for what must not fall below.
 func ParseMin(text string) (Limit, error) {
-	l, err := ParseMax(text)
-	l.AtMost, l.AtLeast = "", l.AtMost
-	return l, err
+	cell, bound, err := cutBound(text)
+	if err != nil {
+		return Limit{}, err
+	}
+	return Limit{Cell: cell, AtLeast: bound}.checked()
+}
+
+func cutBound(text string) (cell, bound string, err error) {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return "", "", fmt.Errorf("%q is not a limit: write WORKLOAD/TARGET[:METRIC]:BOUND, as start/runc:ready:1.10", text)
+	}
+	return text[:i], text[i+1:], nil
 }
 
 // Renamed is the limit with what rename gives for its target. The error is rename's.

@@ -69,4 +69,7 @@ func TestLimits(t *testing.T) {
 	if err != nil || l != (Limit{Cell: "start/native/spawn:ready", AtLeast: "98 %"}) {
 		t.Errorf("%+v, %v", l, err)
 	}
+	if _, err := ParseMin("start/native:fast"); err == nil || !strings.HasPrefix(err.Error(), "at-least: ") {
+		t.Errorf("a lower bound that cannot be read: %v", err)
+	}
 }
