@@ -193,26 +193,19 @@ func cutBound(text string) (cell, bound string, err error) {
 	return text[:i], text[i+1:], nil
 }
 
-// Renamed is the limit with what rename gives for its target. The error is rename's.
-func (l Limit) Renamed(rename func(string) (string, error)) (now Limit, err error) {
-	now = l.renamed(func(name string) (other string) {
-		other, err = rename(name)
-		return other
-	})
-	return now, err
-}
-
-// renamed leaves a limit as it is whose cell is none.
-func (l Limit) renamed(rename func(string) string) Limit {
+// Renamed is the limit with what rename gives for its target. The error is rename's. A
+// limit whose cell is none stays as it is.
+func (l Limit) Renamed(rename func(string) (string, error)) (Limit, error) {
 	name, err := l.Name()
 	if err != nil {
-		return l
+		return l, nil
 	}
-	l.Cell = name.Workload + "/" + rename(name.Target)
+	target, err := rename(name.Target)
+	l.Cell = name.Workload + "/" + target
 	if name.Metric != "" {
 		l.Cell += ":" + name.Metric
 	}
-	return l
+	return l, err
 }
 
 func (l Limit) checked() (Limit, error) {

@@ -169,7 +169,10 @@ func (s Study) Renamed(rename func(string) (string, error)) (Study, error) {
 		}
 	}
 	for i, l := range s.Limits {
-		s.Limits[i] = l.renamed(one)
+		var err error
+		if s.Limits[i], err = l.Renamed(rename); failed == nil {
+			failed = err
+		}
 	}
 	return s, failed
 }
