@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -51,27 +49,11 @@ func clock(root string) (ghz float64, source string) {
 // the time that the counter ran. It fails where there is no such counter or it
 // may not be used.
 func countedClock() (float64, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	attr := unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES,
-		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Read_format: unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
-	}
-	fd, err := sys.OpenPerf(&attr, 0, -1, 0)
+	// Some 20 ms: the clock has come up, interrupts weigh little.
+	cycles, ns, err := counted(unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES, 10)
 	if err != nil {
-		return 0, fmt.Errorf("perf_event_open: %w", err)
+		return 0, err
 	}
-	f := os.NewFile(uintptr(fd), "perf event")
-	defer f.Close()
-	for range 10 { // some 20 ms: the clock has come up, interrupts weigh little
-		runtime.KeepAlive(spin())
-	}
-	var b [16]byte
-	if _, err := f.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("read of a perf event: %w", err)
-	}
-	cycles, ns := binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])
 	if cycles == 0 || ns == 0 {
 		return 0, fmt.Errorf("the counter saw %d cycles in %d ns while the CPU worked", cycles, ns)
 	}

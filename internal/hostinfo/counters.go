@@ -27,26 +27,39 @@ func spin() (sum uint64) {
 	return sum
 }
 
-// counts fails where a perf event does not count this thread while it spins.
-func counts(kind uint32, config uint64) error {
+// counted is what a perf event counts of this thread while it spins so many times, and for
+// how many nanoseconds the event ran.
+func counted(kind uint32, config uint64, spins int) (count, ns uint64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	attr := unix.PerfEventAttr{Type: kind, Config: config, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
+	attr := unix.PerfEventAttr{
+		Type: kind, Config: config,
+		Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Read_format: unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}
 	fd, err := sys.OpenPerf(&attr, 0, -1, 0)
 	if err != nil {
-		return fmt.Errorf("perf_event_open: %w", err)
+		return 0, 0, fmt.Errorf("perf_event_open: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "perf event")
 	defer f.Close()
-	runtime.KeepAlive(spin())
-	b := make([]byte, 8)
-	if _, err := f.Read(b); err != nil {
-		return fmt.Errorf("read of a perf event: %w", err)
+	for range spins {
+		runtime.KeepAlive(spin())
 	}
-	if binary.NativeEndian.Uint64(b) == 0 {
-		return errors.New("the counter stayed at 0 while the CPU worked")
+	var b [16]byte
+	if _, err := f.Read(b[:]); err != nil {
+		return 0, 0, fmt.Errorf("read of a perf event: %w", err)
 	}
-	return nil
+	return binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:]), nil
+}
+
+// counts fails where a perf event does not count this thread while it spins.
+func counts(kind uint32, config uint64) error {
+	count, _, err := counted(kind, config, 1)
+	if err == nil && count == 0 {
+		err = errors.New("the counter stayed at 0 while the CPU worked")
+	}
+	return err
 }
 
 func hardwareCounters(context.Context) (string, error) {
