@@ -1,7 +1,6 @@
 package hostinfo
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -138,24 +137,10 @@ func memory(proc string) int64 {
 	return int64(*m.MemTotalBytes)
 }
 
-// countCPUs counts a list such as "0-3,8".
+// countCPUs counts a list such as "0-3,8"; 0 for what is none.
 func countCPUs(list string) int {
-	n := 0
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		a, err := strconv.Atoi(first)
-		if err != nil {
-			return 0
-		}
-		b := a
-		if isRange {
-			if b, err = strconv.Atoi(last); err != nil || b < a {
-				return 0
-			}
-		}
-		n += b - a + 1
-	}
-	return n
+	cpus, _ := sys.ParseCPUs(list) // nil with an error
+	return len(cpus)
 }
 
 // countCores counts the distinct physical cores: the groups of threads that
@@ -289,10 +274,8 @@ func cpuModel(cpuinfo string) string {
 // architectures do not agree on capitals.
 func cpuFields(cpuinfo string) map[string]string {
 	fields := map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(cpuinfo))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		name, value, ok := strings.Cut(lines.Text(), ":")
+	for line := range strings.Lines(cpuinfo) {
+		name, value, ok := strings.Cut(line, ":")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if _, seen := fields[name]; ok && !seen {
 			fields[name] = strings.TrimSpace(value)
