@@ -157,7 +157,7 @@ var endID = regexp.MustCompile(`^` + driver.Label + `-[a-z0-9][a-z0-9-]{0,80}$`)
 
 // start notes a far end before anything is made for it, so that a stop finds it.
 func (s *server) start(ctx context.Context, m message) {
-	one, err := s.note(ctx, m.End)
+	one, ctx, err := s.note(ctx, m.End)
 	if err != nil {
 		s.later(m, func() (message, error) { return message{}, err })
 		return
@@ -165,39 +165,34 @@ func (s *server) start(ctx context.Context, m message) {
 	wanted := *m.End
 	wanted.Here, wanted.There = s.here, s.there
 	s.later(m, func() (message, error) {
-		far, err := s.host.Start(one.ctx, wanted)
+		far, err := s.host.Start(ctx, wanted)
 		one.far = far
 		close(one.started)
 		if err != nil {
 			return message{}, err
 		}
-		s.work.Go(func() { s.watch(one.ctx, wanted.ID, far) })
+		s.work.Go(func() { s.watch(ctx, wanted.ID, far) })
 		return message{Address: far.Address, Port: far.Port, Tunnel: far.Tunnel}, nil
 	})
 }
 
-// noted is a far end with the context that ends it.
-type noted struct {
-	*end
-	ctx context.Context
-}
-
-func (s *server) note(ctx context.Context, wanted *driver.FarEnd) (noted, error) {
+// note gives a far end with the context that ends it.
+func (s *server) note(ctx context.Context, wanted *driver.FarEnd) (*end, context.Context, error) {
 	if wanted == nil || !endID.MatchString(wanted.ID) {
-		return noted{}, errors.New("the far end has no name as tare's instances have")
+		return nil, nil, errors.New("the far end has no name as tare's instances have")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ends[wanted.ID] != nil {
-		return noted{}, fmt.Errorf("the far end %s is there already", wanted.ID)
+		return nil, nil, fmt.Errorf("the far end %s is there already", wanted.ID)
 	}
 	if err := limit.PeerEnds.CheckItems(len(s.ends) + 1); err != nil {
-		return noted{}, err
+		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	one := &end{cancel: cancel, started: make(chan struct{})}
 	s.ends[wanted.ID] = one
-	return noted{one, ctx}, nil
+	return one, ctx, nil
 }
 
 // watch tells the client when a far end has ended by itself.
