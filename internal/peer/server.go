@@ -36,7 +36,7 @@ func Answer(ctx context.Context, v Visitor, own Facts, host Host, tell func(stri
 }
 
 func answer(ctx context.Context, v Visitor, own Facts, host Host, tell func(string), lease time.Duration) error {
-	s := &server{link: newLink(v.Conn, lease), host: host, here: v.Here, there: v.There, ends: map[string]*end{}}
+	s := &server{link: newLink(v.Conn, lease), host: host, here: v.Here, there: v.There, ends: map[string]*end{}, proving: make(chan struct{}, provesMost)}
 	defer s.lose(errors.New("this side has left"))
 	stop := context.AfterFunc(ctx, func() { s.lose(errors.New("this side was stopped")) })
 	defer stop()
@@ -78,10 +78,10 @@ type server struct {
 	here, there netip.Addr
 	work        sync.WaitGroup // requests under way
 	requests    atomic.Int64   // how many
+	proving     chan struct{}  // holds one for each proof under way
 
-	mu      sync.Mutex
-	ends    map[string]*end
-	proving int
+	mu   sync.Mutex
+	ends map[string]*end
 }
 
 // end is a far end from the request for it until it is stopped.
@@ -134,20 +134,12 @@ func (s *server) later(request message, do func() (message, error)) {
 const provesMost = 64
 
 func (s *server) prove(ctx context.Context, target string) (message, error) {
-	s.mu.Lock()
-	full := s.proving >= provesMost
-	if !full {
-		s.proving++
-	}
-	s.mu.Unlock()
-	if full {
+	select {
+	case s.proving <- struct{}{}:
+		defer func() { <-s.proving }()
+	default:
 		return message{}, fmt.Errorf("%d targets are being proven, and no more are at once", provesMost)
 	}
-	defer func() {
-		s.mu.Lock()
-		s.proving--
-		s.mu.Unlock()
-	}()
 	facts, err := s.host.Prove(ctx, target)
 	return message{Facts: &facts}, err
 }
