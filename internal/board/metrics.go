@@ -2,6 +2,7 @@ package board
 
 import (
 	"io"
+	"maps"
 
 	"github.com/tarelab/tare/internal/probe/containers"
 	"github.com/tarelab/tare/internal/report"
@@ -10,10 +11,7 @@ import (
 // openMetrics writes the last reading. What the machine does not account is left out.
 func (b *Board) openMetrics(w io.Writer) error {
 	b.mu.Lock()
-	points, counted := b.latest, map[containers.EventKind]int64{}
-	for kind, n := range b.counted {
-		counted[kind] = n
-	}
+	points, counted := b.latest, maps.Clone(b.counted)
 	b.mu.Unlock()
 	var f report.Families
 	f.Gauge("tare_containers", "containers that run", float64(len(points)))
