@@ -187,11 +187,7 @@ func (h Hierarchies) Dirs(rel string) []string {
 
 // With finds the writable tree that has the controller.
 func (h Hierarchies) With(controller string) (Hierarchy, bool) {
-	i := slices.IndexFunc(h.All, func(o Hierarchy) bool { return o.Writable && o.Has(controller) })
-	if i < 0 {
-		return Hierarchy{}, false
-	}
-	return h.All[i], true
+	return h.writable(func(o Hierarchy) bool { return o.Has(controller) })
 }
 
 // For are the trees that an instance must be in: those that tell what it used,
@@ -212,7 +208,12 @@ func (h Hierarchies) For(b Bounds) Hierarchies {
 
 // Unified finds the writable v2 tree.
 func (h Hierarchies) Unified() (Hierarchy, bool) {
-	i := slices.IndexFunc(h.All, func(o Hierarchy) bool { return o.Writable && o.Version == 2 })
+	return h.writable(func(o Hierarchy) bool { return o.Version == 2 })
+}
+
+// writable finds the first writable tree that is as wanted.
+func (h Hierarchies) writable(wanted func(Hierarchy) bool) (Hierarchy, bool) {
+	i := slices.IndexFunc(h.All, func(o Hierarchy) bool { return o.Writable && wanted(o) })
 	if i < 0 {
 		return Hierarchy{}, false
 	}

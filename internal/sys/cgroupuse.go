@@ -84,7 +84,7 @@ func (h Hierarchies) CanIdle() bool {
 // CanBind proves by use that a group can be bound to CPUs: a user's part of a version 2
 // tree mostly has no such controller.
 func (h Hierarchies) CanBind() bool {
-	return h.proves("cpuset", func(dir string) bool { return hasCPUs(dir) })
+	return h.proves("cpuset", hasCPUs)
 }
 
 // Binds reports whether the group rel, which exists, can be bound to CPUs.
