@@ -119,11 +119,14 @@ func (a Archive) Open(ctx context.Context) (r *Reader, err error) {
 		return nil, &LackError{fmt.Sprintf("the keys of Debian's archive are missing (%v): the package debian-archive-keyring has them", err)}
 	}
 	r = &Reader{archive: a, dir: filepath.Join(a.Dir, a.Suite+"-"+a.Architecture)}
-	if err := r.configure(ctx); err != nil {
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("configuration of apt: %w", err)
 	}
 	if r.lock, err = lock(ctx, filepath.Join(r.dir, "lock")); err != nil {
 		return nil, err
+	}
+	if err := r.configure(ctx); err != nil { // under the lock: another process's apt reads these files
+		return nil, errors.Join(fmt.Errorf("configuration of apt: %w", err), r.Close())
 	}
 	if err := r.begin(); err != nil {
 		return nil, errors.Join(err, r.Close())

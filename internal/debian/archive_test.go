@@ -3,6 +3,7 @@ package debian
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -79,6 +80,34 @@ func TestIndexThatCannotBeHad(t *testing.T) {
 				t.Errorf("it does not say why: %v", err)
 			}
 		})
+	}
+}
+
+// TestConfigurationIsNotChangedUnderAnother: apt of the process that has the lock reads the
+// files that the next one writes.
+func TestConfigurationIsNotChangedUnderAnother(t *testing.T) {
+	needApt(t)
+	a := Archive{Port: Port{"loong64", "sid"}, Mirror: DefaultMirror, Dir: t.TempDir()}
+	dir := filepath.Join(a.Dir, "sid-loong64")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lock(t.Context(), filepath.Join(dir, "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	sources := filepath.Join(dir, "sources.list")
+	if err := os.WriteFile(sources, []byte("of the other\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*lockLook)
+	defer cancel()
+	if _, err := a.Open(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it did not wait for the lock: %v", err)
+	}
+	if text, err := os.ReadFile(sources); err != nil || string(text) != "of the other\n" {
+		t.Errorf("the source is %q, %v", text, err)
 	}
 }
 
