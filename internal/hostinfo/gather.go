@@ -185,15 +185,7 @@ func cgroupVersion(mounts func(mountinfo.FilterFunc) ([]*mountinfo.Info, error))
 		one = one || m.FSType == "cgroup"
 		two = two || m.FSType == "cgroup2"
 	}
-	switch {
-	case one && two:
-		return "hybrid"
-	case two:
-		return "v2"
-	case one:
-		return "v1"
-	}
-	return "none"
+	return string(sys.ModeOf(one, two))
 }
 
 // hypervisors that tell their name in DMI, by what sys_vendor or product_name

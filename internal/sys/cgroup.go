@@ -71,15 +71,16 @@ func findCgroups() (Hierarchies, error) {
 			h.All = append(h.All, one)
 		}
 	}
-	h.Mode = modeOf(h.All)
+	has := func(version int) bool {
+		return slices.ContainsFunc(h.All, func(one Hierarchy) bool { return one.Version == version })
+	}
+	h.Mode = ModeOf(has(1), has(2))
 	return h, nil
 }
 
-func modeOf(all []Hierarchy) Mode {
-	has := func(version int) bool {
-		return slices.ContainsFunc(all, func(h Hierarchy) bool { return h.Version == version })
-	}
-	switch v1, v2 := has(1), has(2); {
+// ModeOf is the mode of a machine that has trees of version 1, of version 2, or of both.
+func ModeOf(v1, v2 bool) Mode {
+	switch {
 	case v1 && v2:
 		return Hybrid
 	case v1:
