@@ -101,16 +101,23 @@ func hierarchy(m *mountinfo.Info) (Hierarchy, error) {
 		}
 		h.Controllers = strings.Fields(string(text))
 	} else {
-		for _, o := range strings.Split(m.VFSOptions, ",") {
-			if o != "rw" && o != "ro" && !strings.HasPrefix(o, "release_agent=") && o != "clone_children" && o != "xattr" && o != "noprefix" && o != "cpuset_v2_mode" {
-				h.Controllers = append(h.Controllers, o)
-			}
-		}
+		h.Controllers = controllersV1(m.VFSOptions)
 	}
 	if err := h.findRoot(); err != nil {
 		return h, err
 	}
 	return h, nil
+}
+
+// optionsV1 stand among the controllers of a tree of version 1 in the options of its mount
+// (kernel/cgroup/cgroup-v1.c, cgroup1_show_options); seclabel is SELinux's.
+var optionsV1 = []string{"rw", "ro", "clone_children", "cpuset_v2_mode", "favordynmods", "noprefix", "seclabel", "xattr"}
+
+// controllersV1 are the controllers, and the name, of a tree by the options of its mount.
+func controllersV1(options string) []string {
+	return slices.DeleteFunc(strings.Split(options, ","), func(o string) bool {
+		return slices.Contains(optionsV1, o) || strings.HasPrefix(o, "release_agent=")
+	})
 }
 
 // findRoot sets Root and Writable. Root may write at the top; another user where
