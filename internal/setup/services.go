@@ -49,24 +49,35 @@ func (m Machine) Install(ctx context.Context, by Manager, names []string, log io
 // policy is what Debian's packages ask before they start a service; 101 forbids it.
 const policy = "usr/sbin/policy-rc.d"
 
+// denial is the policy of tare setup.
+const denial = "#!/bin/sh\n# Of tare setup, which removes it.\nexit 101\n"
+
 // forbidStarts forbids the packages to start services, until allow is called. A policy
-// that is there already stays.
+// that is there already stays, but for the one that a killed tare setup has left.
 func (m Machine) forbidStarts(by Manager) (allow func() error, err error) {
+	nothing := func() error { return nil }
 	if by.Name != "apt" {
-		return func() error { return nil }, nil
+		return nothing, nil
 	}
 	name := filepath.Join(m.Root, "/", policy)
+	remove := func() error { return os.Remove(name) }
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
 	if errors.Is(err, fs.ErrExist) {
-		return func() error { return nil }, nil
+		if text, err := os.ReadFile(name); err != nil || string(text) != denial {
+			return nothing, nil
+		}
+		return remove, nil
+	}
+	if err == nil {
+		_, err = io.WriteString(f, denial)
+		if err = errors.Join(err, f.Chmod(0o755), f.Close()); err != nil {
+			err = errors.Join(err, remove())
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("forbid the packages to start services: %w", err)
 	}
-	if _, err := io.WriteString(f, "#!/bin/sh\n# Of tare setup, which removes it.\nexit 101\n"); err != nil {
-		return nil, errors.Join(err, f.Close(), os.Remove(name))
-	}
-	return func() error { return os.Remove(name) }, errors.Join(f.Chmod(0o755), f.Close())
+	return remove, nil
 }
 
 // service is an enabled one.

@@ -2,6 +2,8 @@ package setup
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,6 +169,22 @@ func TestOwnPolicyStays(t *testing.T) {
 	}
 	if got := read(t, name); got != "own" {
 		t.Errorf("the policy is %q", got)
+	}
+}
+
+// TestPolicyOfAKilledSetupGoes: the next one takes it for its own, or no service would
+// ever start again.
+func TestPolicyOfAKilledSetupGoes(t *testing.T) {
+	m, _ := fakeMachine(t, map[string]string{"apt-get": ""})
+	by := manager(t, m)
+	if _, err := m.forbidStarts(by); err != nil { // and nobody allows them
+		t.Fatal(err)
+	}
+	if _, err := m.Install(t.Context(), by, []string{"runc"}, new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.Root, policy)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the policy stays: %v", err)
 	}
 }
 
