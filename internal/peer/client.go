@@ -17,9 +17,7 @@ type Client struct {
 	// Facts are what the other machine told of itself.
 	Facts Facts
 
-	*link
-	here, there netip.Addr
-	stop        func() error // ends what carries the connection
+	*connection
 
 	mu      sync.Mutex
 	last    uint64
@@ -30,8 +28,8 @@ type Client struct {
 // connection is a way to the other machine.
 type connection struct {
 	*link
-	here, there netip.Addr // invalid where the other machine tells
-	stop        func() error
+	here, there netip.Addr   // invalid where the other machine tells
+	stop        func() error // ends what carries the connection
 }
 
 // Connect reaches the other machine at a place as Where explains it, and compares own
@@ -62,8 +60,7 @@ func begin(c *connection, own Facts, lease time.Duration) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := &Client{Facts: facts, link: c.link, here: c.here, there: c.there, stop: c.stop,
-		waiting: map[uint64]chan message{}, ended: map[string]chan error{}}
+	client := &Client{Facts: facts, connection: c, waiting: map[uint64]chan message{}, ended: map[string]chan error{}}
 	// The other machine knows at which of its addresses ssh has come.
 	if told, err := netip.ParseAddr(facts.Address); err == nil && (!client.there.IsValid() || told.Is4() != client.there.Is4()) {
 		client.there = told
