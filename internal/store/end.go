@@ -15,8 +15,7 @@ import (
 // endFile says why a run ended before the last block of its plan.
 const endFile = "end.json"
 
-// End is why a run ended before the last block of its plan, which it reached what it
-// was made for.
+// End is why a run ended before the last block of its plan.
 type End struct {
 	Blocks int           `json:"blocks"`           // that were measured
 	Reason Reason        `json:"reason"`           // what ended it

@@ -39,11 +39,11 @@ type Run struct {
 	follow  func(lines []byte) // gets what the disk has; nil for nobody
 }
 
-// Create makes a run directory under root for this process to write. It sets
-// the manifest's schema and id, and its creation time where that is zero. The
-// id is the time, the study's and the tag of the machine, with a number where two runs
-// of one study begin in the same second: runs of many machines are kept in one place. A manifest that declares a metric of the catalogue
-// with another unit or direction is refused.
+// Create makes a run directory under root for this process to write. It sets the
+// manifest's schema and id, and its creation time where that is zero. The id is the time,
+// the study's and the tag of the machine, with a number where two runs of one study begin
+// in the same second: runs of many machines are kept in one place. A manifest that
+// declares a metric of the catalogue with another unit or direction is refused.
 func Create(root string, m Manifest) (*Run, error) {
 	if m.Created.IsZero() {
 		m.Created = time.Now().UTC()

@@ -188,9 +188,9 @@ func (s Study) judgesWaits() bool {
 	return slices.ContainsFunc(s.Interventions, func(v Intervention) bool { return v.Wait != "" })
 }
 
-// suffix names the environment and the instances in a cell's id: "+cpus=2+x4",
-// or "+1cpu-1copy+x4" where the level has a name; nothing for the levels that a study has by default. A name holds no "+", so
-// that ids stay unique.
+// suffix names the environment and the instances in a cell's id: "+cpus=2+x4", or
+// "+1cpu-1copy+x4" where the level has a name; "" for the levels that a study has by
+// default. A name holds no "+", so that ids stay unique.
 func suffix(l Environment, copies int) string {
 	var b strings.Builder
 	if l.Name != "" {
