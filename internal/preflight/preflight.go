@@ -195,8 +195,8 @@ func (q *Question) skip(by string, o Outcome) {
 	q.Study.OptionalProbes = slices.DeleteFunc(slices.Clone(q.Study.OptionalProbes), func(p string) bool { return p == o.Of })
 }
 
-// eachCell looks at every cell by itself. look returns nil where nothing is to say.
-func eachCell(look func(context.Context, *Question, study.Cell) (*Outcome, error)) func(context.Context, *Question) ([]Outcome, error) {
+// eachCell looks at every cell by itself. look returns no reason where nothing is to say.
+func eachCell(look func(context.Context, *Question, study.Cell) (Outcome, error)) func(context.Context, *Question) ([]Outcome, error) {
 	return func(ctx context.Context, q *Question) ([]Outcome, error) {
 		var all []Outcome
 		for _, c := range q.Cells {
@@ -204,9 +204,9 @@ func eachCell(look func(context.Context, *Question, study.Cell) (*Outcome, error
 			if err != nil {
 				return nil, err
 			}
-			if o != nil {
+			if o.Reason != nil {
 				o.Of = c.ID
-				all = append(all, *o)
+				all = append(all, o)
 			}
 		}
 		return all, nil

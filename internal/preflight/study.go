@@ -80,14 +80,14 @@ func optionalLevels(ctx context.Context, q *Question) ([]Outcome, error) {
 }
 
 // loads skips cells whose load has no target here.
-func loads(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func loads(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	if c.Limits.Load == nil {
-		return nil, nil //nolint:nilnil // no outcome
+		return Outcome{}, nil
 	}
 	if _, works := q.Targets[c.Limits.Load.On()]; works {
-		return nil, nil //nolint:nilnil // no outcome
+		return Outcome{}, nil
 	}
-	return &Outcome{Verdict: Skip, Reason: fmt.Errorf("the load of the environment %s runs on the target %s, which does not work here: tare check says why", c.Environment, c.Limits.Load.On())}, nil
+	return Outcome{Verdict: Skip, Reason: fmt.Errorf("the load of the environment %s runs on the target %s, which does not work here: tare check says why", c.Environment, c.Limits.Load.On())}, nil
 }
 
 // Families of targets that keep files of their own.
@@ -95,18 +95,18 @@ var keepers = []string{"engine", "vm"}
 
 // images skips cells whose target cannot be given a level's files: what engines and
 // virtual machines start is a copy that tare cannot evict, nor make of a whole machine.
-func images(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func images(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	family := q.Targets[c.Target].Driver.Properties().Family
 	cold := c.Limits.PageCache == study.PageCacheCold
 	switch {
 	case c.Limits.Image == study.ImageHost && slices.Contains(keepers, family):
-		return &Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, and this machine's own files are no image: only the host, native and OCI runtimes run on them", c.Target)}, nil
+		return Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, and this machine's own files are no image: only the host, native and OCI runtimes run on them", c.Target)}, nil
 	case cold && slices.Contains(keepers, family):
-		return &Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, whose pages tare cannot give up (page-cache: cold)", c.Target)}, nil
+		return Outcome{Verdict: Skip, Reason: fmt.Errorf("%s keeps a copy of its images, whose pages tare cannot give up (page-cache: cold)", c.Target)}, nil
 	case cold && c.Set != "":
-		return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("the environment %s has page-cache: cold, which is for starts, and the workload %s takes turns in rounds: name the workload's environments, or leave one of them out", c.Environment, c.Workload)}, nil
+		return Outcome{Verdict: Refuse, Reason: fmt.Errorf("the environment %s has page-cache: cold, which is for starts, and the workload %s takes turns in rounds: name the workload's environments, or leave one of them out", c.Environment, c.Workload)}, nil
 	}
-	return nil, nil //nolint:nilnil // no outcome
+	return Outcome{}, nil
 }
 
 // settings refuses levels that change the whole machine where the user has not

@@ -17,21 +17,21 @@ import (
 )
 
 // boots skips a cell that needs a payload where the target's boots end before one runs.
-func boots(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func boots(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	notes := q.Targets[c.Target].Facts.Notes
 	j := q.Job(c)
 	if to := notes[driver.NoteBootsTo]; to == "" || (j.Kind == workload.KindStart || j.Hold) && len(j.Args) == 0 {
-		return nil, nil
+		return Outcome{}, nil
 	}
-	return &Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s boots to %q and runs no payload: %s", c.Target, notes[driver.NoteBootsTo], notes[driver.NoteNoKVM])}, nil
+	return Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s boots to %q and runs no payload: %s", c.Target, notes[driver.NoteBootsTo], notes[driver.NoteNoKVM])}, nil
 }
 
 // guest skips a cell whose guest cannot have what its level asks for.
-func guest(ctx context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func guest(ctx context.Context, q *Question, c study.Cell) (Outcome, error) {
 	machine := q.Targets[c.Target].Driver.Properties().Machine
 	g := c.Limits.Guest
 	if machine == nil || g == nil || *g == (study.Guest{}) {
-		return nil, nil
+		return Outcome{}, nil
 	}
 	lacks := ""
 	if g.KSM {
@@ -46,13 +46,10 @@ func guest(ctx context.Context, q *Question, c study.Cell) (*Outcome, error) {
 	} else {
 		err = machine.Takes(ctx, driver.Limits{Memory: c.Limits.Memory}, DevicesOf(g))
 	}
-	switch {
-	case err == nil:
-		return nil, nil
-	case cannot(err):
-		return &Outcome{Verdict: Skip, Reason: err}, nil
+	if cannot(err) {
+		return Outcome{Verdict: Skip, Reason: err}, nil
 	}
-	return nil, err
+	return Outcome{}, err
 }
 
 // DevicesOf is what a level gives to guests as a driver takes it.
@@ -66,10 +63,10 @@ func DevicesOf(g *study.Guest) driver.Devices {
 
 // network skips a cell that cannot be measured on its path, and refuses more
 // containers than the path's bridges take.
-func network(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func network(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	on, placed := driver.As[*netpath.Driver](q.Targets[c.Target].Driver)
 	if !placed {
-		return nil, nil
+		return Outcome{}, nil
 	}
 	err := on.Takes(NetworkOf(c.Limits.Network))
 	if err == nil {
@@ -77,11 +74,11 @@ func network(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
 	}
 	switch {
 	case err == nil:
-		return nil, nil
+		return Outcome{}, nil
 	case errors.As(err, new(*net.FullError)):
-		return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("cell %s: %w", c.ID, err)}, nil
+		return Outcome{Verdict: Refuse, Reason: fmt.Errorf("cell %s: %w", c.ID, err)}, nil
 	}
-	return &Outcome{Verdict: Skip, Reason: err}, nil
+	return Outcome{Verdict: Skip, Reason: err}, nil
 }
 
 // cannotMeet is why a cell's two ends cannot be pinned as the level asks, or cannot
@@ -125,10 +122,10 @@ func NetworkOf(n *study.Network) driver.Network {
 }
 
 // verbs skips a cell whose target lacks a verb that the workload does to it.
-func verbs(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func verbs(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	l := q.Job(c).Lifecycle
 	if l == nil {
-		return nil, nil
+		return Outcome{}, nil
 	}
 	has := []driver.Verb{}
 	if on, ok := driver.As[driver.Controller](q.Targets[c.Target].Driver); ok && !strings.Contains(c.Target, study.PathSign) {
@@ -136,10 +133,10 @@ func verbs(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
 	}
 	for _, verb := range l.Verbs {
 		if !slices.Contains(has, verb) {
-			return &Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s has no verb %s", c.Target, verb)}, nil
+			return Outcome{Verdict: Skip, Reason: fmt.Errorf("target %s has no verb %s", c.Target, verb)}, nil
 		}
 	}
-	return nil, nil
+	return Outcome{}, nil
 }
 
 // comparisons refuses a run of which paths and verbs leave nothing but controls.
@@ -173,11 +170,11 @@ func controls(_ context.Context, q *Question) ([]Outcome, error) {
 
 // ownMachine refuses a workload that changes the whole machine where that is this
 // one.
-func ownMachine(_ context.Context, q *Question, c study.Cell) (*Outcome, error) {
+func ownMachine(_ context.Context, q *Question, c study.Cell) (Outcome, error) {
 	if !q.Job(c).OwnMachine || q.Targets[c.Target].Facts.Notes[driver.NoteAccel] != "" {
-		return nil, nil
+		return Outcome{}, nil
 	}
-	return &Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s changes a setting of the whole machine, and target %s runs on this one: use a virtual machine, such as qemu/microvm", c.Workload, c.Target)}, nil
+	return Outcome{Verdict: Refuse, Reason: fmt.Errorf("workload %s changes a setting of the whole machine, and target %s runs on this one: use a virtual machine, such as qemu/microvm", c.Workload, c.Target)}, nil
 }
 
 // dockerHosts refuses a payload that starts containers itself where the target is
