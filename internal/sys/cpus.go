@@ -70,6 +70,10 @@ func BindThread(thread int, cpus []int) error {
 	return nil
 }
 
+// mostCPUs is how many numbers a list may name: more than any machine has CPUs or NUMA
+// nodes, and a list may come from a stranger's study.
+const mostCPUs = 1 << 17
+
 // ParseCPUs reads numbers in cpuset(7)'s list format, ascending and each once. The error
 // shows the text.
 func ParseCPUs(list string) ([]int, error) {
@@ -83,6 +87,9 @@ func ParseCPUs(list string) ([]int, error) {
 		}
 		if err != nil || b < a {
 			return nil, fmt.Errorf("%q is not a list of CPUs: write 0-1 or 0,2", list)
+		}
+		if b-a >= mostCPUs-len(cpus) {
+			return nil, fmt.Errorf("%.40q names more than %d CPUs", list, mostCPUs)
 		}
 		for cpu := a; cpu <= b; cpu++ {
 			cpus = append(cpus, cpu)
