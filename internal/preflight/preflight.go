@@ -1,5 +1,5 @@
 // Package preflight decides whether this machine can measure what a study asks
-// for. Requirements is the one ordered list of what is asked; each requirement
+// for. requirements is the one ordered list of what is asked; each requirement
 // looks at the study, its cells, the facts of the machine and the properties of
 // the drivers, and refuses the run, skips a cell or notes something, with the
 // reason. Nothing is measured and nothing is changed here.
@@ -24,8 +24,8 @@ const (
 	BeforeTrials               // the targets are proven, the cells are expanded
 )
 
-// Requirement is one thing that a measurement needs.
-type Requirement struct {
+// requirement is one thing that a measurement needs.
+type requirement struct {
 	Name  string // unique, lower case
 	Stage Stage
 	// Look returns what stands against the question, or should be known. Its error
@@ -33,9 +33,9 @@ type Requirement struct {
 	Look func(context.Context, *Question) ([]Outcome, error)
 }
 
-// Requirements are all requirements, in the order in which they are looked at.
-func Requirements() []Requirement {
-	return []Requirement{
+// requirements are all requirements, in the order in which they are looked at.
+func requirements() []requirement {
+	return []requirement{
 		{"cgroups", BeforeTargets, cgroups},
 		{"settings", BeforeTargets, settings},
 		{"addresses", BeforeTargets, addresses},
@@ -157,7 +157,7 @@ func (e *RefusedError) Unwrap() error { return e.Reason }
 // ends it with a *RefusedError. A requirement sees what those before it have left.
 func Check(ctx context.Context, stage Stage, q Question) (Answer, error) {
 	a := Answer{Skipped: map[string]string{}}
-	for _, r := range Requirements() {
+	for _, r := range requirements() {
 		if r.Stage != stage {
 			continue
 		}

@@ -446,7 +446,7 @@ func TestNeedOfManyInAnEngine(t *testing.T) {
 // of each capacity.
 func TestHere(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range Requirements() {
+	for _, r := range requirements() {
 		if seen[r.Name] || r.Name == "" || r.Look == nil {
 			t.Errorf("%q is there twice, or has no name or nothing to look at", r.Name)
 		}
