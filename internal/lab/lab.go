@@ -326,7 +326,8 @@ func (l *Lab) Close() error {
 	if l.groups != nil {
 		errs = append(errs, l.groups.close())
 	}
-	if err := errors.Join(errs...); err != nil {
+	_, err := sys.RestoreSettings(l.session.settings()) // those that could not be put back before
+	if err := errors.Join(append(errs, err)...); err != nil {
 		return errors.Join(lost, err, l.session.leave())
 	}
 	return errors.Join(lost, l.session.remove())

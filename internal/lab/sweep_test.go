@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/fake"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // elsewhere is a driver that has made something which only it can remove.
@@ -80,6 +81,37 @@ func TestCloseKeepsWhatIsLeft(t *testing.T) {
 	}
 	d.err = nil
 	if did, err := Sweep(t.Context(), state, func(driver.Lab) []driver.Driver { return []driver.Driver{d} }); err != nil || len(did) == 0 {
+		t.Errorf("%q, %v", did, err)
+	}
+}
+
+// A setting of the machine that could not be put back is left to a sweep.
+func TestCloseKeepsSettings(t *testing.T) {
+	state := t.TempDir()
+	s, err := newSession(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := sys.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(boot, value string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"boot":%q,"values":{"net.ipv4.neigh.default.gc_thresh3":%q}}`, boot, value)
+		if err := os.WriteFile(s.settings(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(self.Boot, "9999999999") // more than the kernel takes
+	if err := (&Lab{session: s}).Close(); err == nil || !strings.Contains(err.Error(), "gc_thresh3") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(s.settings()); err != nil {
+		t.Error(err)
+	}
+	keep("an earlier boot", "1")
+	if did, err := Sweep(t.Context(), state, func(driver.Lab) []driver.Driver { return nil }); err != nil || len(did) == 0 {
 		t.Errorf("%q, %v", did, err)
 	}
 }

@@ -2,6 +2,7 @@ package sys
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,45 @@ func TestSettingsByFile(t *testing.T) {
 	}
 	if text, err := os.ReadFile(file); err != nil || string(text)[:1] != "1" {
 		t.Errorf("it is %q, %v", text, err)
+	}
+	if err := restore(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text)[:1] != "0" {
+		t.Errorf("put back is %q, %v", text, err)
+	}
+}
+
+// What could not be put back stays in the file, for a later try or a sweep.
+func TestSettingsThatCannotBePutBack(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run")
+	t.Cleanup(func(before []string) func() { return func() { settable = before } }(settable))
+	settable = append(slices.Clone(settable), file)
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("0\n")
+	s := Settings{filepath.Join(dir, "settings")}
+	restore, err := s.Set(map[string]string{file: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil { // it cannot be written
+		t.Fatal(err)
+	}
+	if err := restore(); err == nil {
+		t.Error("it was put back")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	write("1\n")
+	if restore, err = s.Set(map[string]string{file: "2"}); err != nil {
+		t.Fatal(err)
 	}
 	if err := restore(); err != nil {
 		t.Fatal(err)

@@ -91,6 +91,9 @@ func (s Settings) Set(values map[string]string) (restore func() error, err error
 	if err != nil {
 		return nil, err
 	}
+	if _, err := RestoreSettings(s.File); err != nil { // those of a restore that failed: the file is written anew below
+		return nil, err
+	}
 	release, err := lockSettings(values)
 	if err != nil {
 		return nil, err
@@ -114,7 +117,10 @@ func (s Settings) Set(values map[string]string) (restore func() error, err error
 	}
 	restore = func() error {
 		defer release()
-		return errors.Join(writeSettings(were.Values), removeIfThere(s.File))
+		if err := writeSettings(were.Values); err != nil {
+			return err // the file stays: it is all that knows what they were
+		}
+		return removeIfThere(s.File)
 	}
 	if err := errors.Join(writeSettings(values), enoughHugePages(values)); err != nil {
 		return nil, errors.Join(err, restore())
