@@ -14,12 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Setting is one file of one group, and what to write there.
-type Setting struct {
-	File, Text string
-}
+// write is one file of one group, and what to write there.
+type write struct{ file, text string }
 
-// Bounds limit a group; a zero field is no limit. Units as target.Limits.
+// Bounds limit a group; a zero field is no limit. Units as driver.Limits.
 type Bounds struct {
 	CPUs   float64 // CPU time per wall time
 	CPUSet string
@@ -34,25 +32,25 @@ type Bounds struct {
 // tenth of a CPU is not below the kernel's 1 ms minimum.
 const period = 100 * time.Millisecond
 
-// Settings are the writes that put bounds on the group rel. It fails where no
+// writes are those that put bounds on the group rel. It fails where no
 // writable tree has the controller that a bound needs.
-func (h Hierarchies) Settings(rel string, b Bounds) ([]Setting, error) {
+func (h Hierarchies) writes(rel string, b Bounds) ([]write, error) {
 	quota := strconv.FormatInt(int64(b.CPUs*float64(period/time.Microsecond)), 10)
 	per := strconv.FormatInt(int64(period/time.Microsecond), 10)
 	memory, pids := strconv.FormatInt(b.Memory, 10), strconv.FormatInt(b.Pids, 10)
-	var out []Setting
+	var out []write
 	for _, want := range []struct {
 		asked      bool
 		controller string
-		v1, v2     []Setting
+		v1, v2     []write
 	}{
-		{b.CPUs > 0, "cpu", []Setting{{"cpu.cfs_period_us", per}, {"cpu.cfs_quota_us", quota}}, []Setting{{"cpu.max", quota + " " + per}}},
-		{b.CPUSet != "", "cpuset", []Setting{{"cpuset.cpus", b.CPUSet}}, []Setting{{"cpuset.cpus", b.CPUSet}}},
-		{b.Mems != "", "cpuset", []Setting{{"cpuset.mems", b.Mems}}, []Setting{{"cpuset.mems", b.Mems}}},
-		{b.Shares > 0, "cpu", []Setting{{"cpu.shares", strconv.FormatInt(b.Shares, 10)}}, []Setting{{"cpu.weight", strconv.FormatInt(weightOf(b.Shares), 10)}}},
-		{b.Idle, "cpu", []Setting{{"cpu.idle", "1"}}, []Setting{{"cpu.idle", "1"}}},
-		{b.Memory > 0, "memory", []Setting{{"memory.limit_in_bytes", memory}}, []Setting{{"memory.max", memory}}},
-		{b.Pids > 0, "pids", []Setting{{"pids.max", pids}}, []Setting{{"pids.max", pids}}},
+		{b.CPUs > 0, "cpu", []write{{"cpu.cfs_period_us", per}, {"cpu.cfs_quota_us", quota}}, []write{{"cpu.max", quota + " " + per}}},
+		{b.CPUSet != "", "cpuset", []write{{"cpuset.cpus", b.CPUSet}}, []write{{"cpuset.cpus", b.CPUSet}}},
+		{b.Mems != "", "cpuset", []write{{"cpuset.mems", b.Mems}}, []write{{"cpuset.mems", b.Mems}}},
+		{b.Shares > 0, "cpu", []write{{"cpu.shares", strconv.FormatInt(b.Shares, 10)}}, []write{{"cpu.weight", strconv.FormatInt(weightOf(b.Shares), 10)}}},
+		{b.Idle, "cpu", []write{{"cpu.idle", "1"}}, []write{{"cpu.idle", "1"}}},
+		{b.Memory > 0, "memory", []write{{"memory.limit_in_bytes", memory}}, []write{{"memory.max", memory}}},
+		{b.Pids > 0, "pids", []write{{"pids.max", pids}}, []write{{"pids.max", pids}}},
 	} {
 		if !want.asked {
 			continue
@@ -65,8 +63,8 @@ func (h Hierarchies) Settings(rel string, b Bounds) ([]Setting, error) {
 		if tree.Version == 2 {
 			files = want.v2
 		}
-		for _, s := range files {
-			out = append(out, Setting{filepath.Join(tree.Dir(rel), s.File), s.Text})
+		for _, w := range files {
+			out = append(out, write{filepath.Join(tree.Dir(rel), w.file), w.text})
 		}
 	}
 	return out, nil
@@ -114,13 +112,13 @@ func (h Hierarchies) proves(controller string, try func(dir string) bool) bool {
 
 // Apply writes the bounds of the existing group rel.
 func (h Hierarchies) Apply(rel string, b Bounds) error {
-	settings, err := h.Settings(rel, b)
+	writes, err := h.writes(rel, b)
 	if err != nil {
 		return err
 	}
-	for _, s := range settings {
-		if err := os.WriteFile(s.File, []byte(s.Text), 0); err != nil {
-			return fmt.Errorf("limit %s to %q: %w", s.File, s.Text, err)
+	for _, w := range writes {
+		if err := os.WriteFile(w.file, []byte(w.text), 0); err != nil {
+			return fmt.Errorf("limit %s to %q: %w", w.file, w.text, err)
 		}
 	}
 	return nil
