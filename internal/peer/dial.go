@@ -100,10 +100,7 @@ func (c closer) Close() error {
 
 // addressOf is the IP address of an end of a connection; invalid for another one.
 func addressOf(a net.Addr) netip.Addr {
-	switch a := a.(type) {
-	case *net.TCPAddr:
-		return Usable(a.AddrPort().Addr())
-	case *net.UDPAddr:
+	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
 		return Usable(a.AddrPort().Addr())
 	}
 	return netip.Addr{}
@@ -148,15 +145,14 @@ func sshCommand(where string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a place of another machine: write %s", where, Where)
 	}
-	destination, program := u.Hostname(), "tare"
+	program, destination := "tare", u.Hostname()
+	good := sshHost(destination) && u.RawQuery == "" && u.Fragment == ""
 	if u.User != nil {
-		destination = u.User.Username() + "@" + destination
+		user := u.User.Username()
+		destination = user + "@" + destination
+		good = good && sshWord.MatchString(user)
 	}
-	user, host, named := strings.Cut(destination, "@")
-	if !named {
-		user, host = host, user
-	}
-	if !sshHost(host) || named && !sshWord.MatchString(user) || u.RawQuery != "" || u.Fragment != "" {
+	if !good {
 		return nil, fmt.Errorf("%q is not a place of another machine: write %s", where, Where)
 	}
 	if u.Path != "" && u.Path != "/" {
