@@ -198,10 +198,14 @@ func (s Study) check() []Problem {
 
 // variants adds the problems of variants that are not the study's too.
 func (c *checker) variants(s Study, problems func(Study) []Problem) {
-	own := c.problems
+	type what struct{ key, message string }
+	own := map[what]bool{}
+	for _, p := range c.problems {
+		own[what{p.Key, p.Message}] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Variants)) {
 		for _, p := range problems(s.Variants[name]) {
-			if !slices.ContainsFunc(own, func(q Problem) bool { return q.Key == p.Key && q.Message == p.Message }) {
+			if !own[what{p.Key, p.Message}] {
 				p.Key = join("variants."+name, p.Key)
 				c.problems = append(c.problems, p)
 			}
@@ -290,14 +294,16 @@ func (c *checker) targets(s Study) {
 }
 
 func (c *checker) distinct(key string, names []string) {
+	seen := map[string]bool{}
 	for i, name := range names {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		switch {
 		case name == "":
 			c.fail(at, "is empty")
-		case slices.Contains(names[:i], name):
+		case seen[name]:
 			c.fail(at, "%q stands twice", name)
 		}
+		seen[name] = true
 	}
 }
 

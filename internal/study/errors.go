@@ -142,6 +142,7 @@ func (s *source) problem(key, message string) Problem {
 // clip bounds a source line for display; a column outside it becomes 1.
 func clip(line string, column int) (string, int) {
 	const width = 200
+	line = line[:min(len(line), utf8.UTFMax*(width+1))] // a hostile study has thousands of problems in one long line
 	runes := []rune(printable(line))
 	if len(runes) > width {
 		runes = append(runes[:width], '…')
