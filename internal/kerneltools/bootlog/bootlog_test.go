@@ -130,7 +130,13 @@ func TestForms(t *testing.T) {
 		"dmesg json":         documented("", boot),
 		"dmesg json decoded": documented(`"fac": "kern", "pri": "notice",`, boot),
 		"journal export":     export(boot),
-		"firmware before":    "SeaBIOS (version 1.16.2)\r\n\r\nBooting from ROM..." + boot,
+		"RFC 5424": eachLine(func(s, x string) string {
+			return "<6>1 2026-11-30T01:12:41.123456+01:00 box kernel - - - [    " + s + "] " + x
+		}),
+		"RFC 5424, data": eachLine(func(s, x string) string {
+			return `<6>1 2026-11-30T01:12:41Z box kernel - - [a@1 b="\"]" c="d"][e] ` + "\ufeff[    " + s + "] " + x
+		}),
+		"firmware before": "SeaBIOS (version 1.16.2)\r\n\r\nBooting from ROM..." + boot,
 		"stamped firmware": "[0.100000 0.100000] U-Boot 2023.01\n[0.200000 0.100000] Hit any key\n" +
 			eachLine(func(s, x string) string { return "[9.000001 0.000010] [    " + s + "] " + x }),
 		"kmsg with fields": eachLine(func(s, x string) string {
@@ -150,8 +156,10 @@ func TestForms(t *testing.T) {
 				t.Fatalf("%d boots, want 1", len(boots))
 			}
 			p := bootlog.New(&boots[0])
-			if untimed := slices.ContainsFunc(boots[0].Lines, func(l bootlog.Line) bool { return strings.Contains(l.Text, "kern.info") }); untimed {
-				t.Error("the head of a line is a line")
+			for _, l := range boots[0].Lines {
+				if strings.Contains(l.Text, "kern.info") || strings.Contains(l.Text, "box") {
+					t.Errorf("the head of a line stands in its text, or is a line: %q", l.Text)
+				}
 			}
 			if p.Kernel != "6.1.0-56-cloud-amd64" || p.Command != "console=ttyS0 initcall_debug" {
 				t.Errorf("kernel %q, command line %q", p.Kernel, p.Command)
@@ -351,6 +359,7 @@ func TestOneBoot(t *testing.T) {
 		"a CPU that comes up":   {"[    1.900000] .... node  #0, CPUs:      #1\n[    0.033564] calibrate_delay_direct() failed\n[    0.033565] Probably due to\n", "2 lines have a stamp far below"},
 		"CPUs in disorder":      {"[    1.900001] a\n[    1.899990] b\n", ""},
 		"in a program's syslog": {"Nov 21 11:15:59 box myapp[77]: [    0.020000] Linux version 5.0.0\n", ""},
+		"the same, RFC 5424":    {"<14>1 2026-11-30T11:15:59Z box myapp 77 - - [    0.020000] Linux version 5.0.0\n", ""},
 	} {
 		boots := parse(t, head+quote.text+tail)
 		if len(boots) != 1 {
@@ -373,6 +382,7 @@ func TestNewYear(t *testing.T) {
 	for _, stamps := range [][2]string{
 		{"Dec 31 23:59:58 box kernel: ", "Jan  1 00:00:03 box kernel: "},
 		{"2025-12-31T23:59:58+0000 box kernel: ", "2026-01-01T00:00:03+0000 box kernel: "},
+		{"<6>1 2025-12-31T23:59:58Z box kernel - - - ", "<6>1 2026-01-01T00:00:03.000Z box kernel - - - "},
 		{"[Wed Dec 31 23:59:58 2025] ", "[Thu Jan  1 00:00:03 2026] "},
 		{"kern  :info  : [Wed Dec 31 23:59:58 2025] ", "kern  :info  : [Thu Jan  1 00:00:03 2026] "},
 		{"2025-12-31T23:59:58,000000+00:00 ", "2026-01-01T00:00:03,000000+00:00 "},

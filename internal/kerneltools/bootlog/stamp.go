@@ -79,6 +79,10 @@ var (
 	remark     = regexp.MustCompile(`^-- (Logs|Journal) begin`)
 	monotonic  = regexp.MustCompile(`^\[ *(\d+\.\d{6})(?: +| <[ \d.]+\*?>)?\] ` + writer)
 	clockForms = []string{time.ANSIC, "Jan _2 15:04:05", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07:00", "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02 15:04:05"}
+
+	// The head of RFC 5424, with the groups of syslog: date, host, program. Then come the
+	// process, the kind of message and structured data, and a byte order mark.
+	syslog5424 = regexp.MustCompile(`^<\d{1,3}>1 (` + anyDate + `) (\S+) (\S+) \S+ \S+ (?:-|(?:\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])+)(?: \x{feff}?|$)`)
 )
 
 // read takes the prefixes off a line. The host is the machine's name where the
@@ -108,11 +112,14 @@ func (e *entry) prefixes(line string, host *string) string {
 		e.stamps.set(Host, seconds(m[1]))
 		line = line[len(m[0]):]
 	}
-	if m := syslog.FindStringSubmatch(line); m != nil {
-		if at, ok := wallTime(m[1]); ok {
-			e.stamps.set(Wall, at)
-			e.source = m[3]
-			line = line[len(m[0]):]
+	for _, form := range []*regexp.Regexp{syslog5424, syslog} {
+		if m := form.FindStringSubmatch(line); m != nil {
+			if at, ok := wallTime(m[1]); ok {
+				e.stamps.set(Wall, at)
+				e.source = m[3]
+				line = line[len(m[0]):]
+				break
+			}
 		}
 	}
 	line = unranked(line)
