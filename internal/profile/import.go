@@ -52,11 +52,11 @@ func Import(r io.Reader, event string) (Profile, error) {
 	var first string
 	for lines.Scan() {
 		line := strings.ToValidUTF8(strings.TrimRight(lines.Text(), "\r"), "�")
+		if first == "" && strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
+			first = line
+		}
 		if read == nil {
 			if read = i.reader(line); read == nil {
-				if first == "" && strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "#") {
-					first = line
-				}
 				continue
 			}
 		}
@@ -69,9 +69,9 @@ func Import(r io.Reader, event string) (Profile, error) {
 		return Profile{}, fmt.Errorf("%w: a line has more than %d bytes", ErrNoProfile, longestLine)
 	case err != nil:
 		return Profile{}, fmt.Errorf("read the profile: %w", err)
-	case read == nil && first == "":
+	case first == "":
 		return Profile{}, fmt.Errorf("%w: it holds no sample", ErrNoProfile)
-	case read == nil:
+	case read == nil, i.source == SourceFolded && !i.stacked:
 		return Profile{}, fmt.Errorf("%w: it begins with %.60q, and a line of a profile is as in \"sh 42 [000] 1.000000: 250000 cpu-clock:\" (perf script) or \"sh;main;work 17\" (folded stacks)", ErrNoProfile, first)
 	}
 	if err := i.endSample(); err != nil {
@@ -95,7 +95,7 @@ type importer struct {
 	kernel  []string // its frames, innermost first
 	user    []string
 	open    bool
-	stacked bool // the text has lines of frames: perf script's
+	stacked bool // the text has stacks: perf script's lines of frames, or frames in a folded line
 	first   time.Duration
 	last    time.Duration
 	waiting map[int]openWait // by thread
@@ -145,11 +145,14 @@ var (
 )
 
 // reader is what reads the lines from this one on; nil where this one is no profile's.
+// "rounds: 5" of another file is like perf script's "sh 9", which a stack follows, and
+// like a folded stack without a frame, which is among others with frames.
 func (i *importer) reader(line string) func(string) error {
+	m := sampleLine.FindStringSubmatch(line)
 	switch {
 	case strings.HasPrefix(line, "#"):
 		i.fact(line)
-	case sampleLine.MatchString(line) && (i.stacked || !foldedLine.MatchString(line)):
+	case m != nil && (i.stacked || !foldedLine.MatchString(line) && m[4]+m[6] != ""): // a time, or an event
 		i.source = SourcePerf
 		return i.script
 	case foldedLine.MatchString(line):
@@ -443,6 +446,7 @@ func (i *importer) folded(line string) error {
 		return nil
 	}
 	frames := strings.Split(m[1], ";")
+	i.stacked = i.stacked || len(frames) > 1
 	if err := limit.Profile.CheckDepth(len(frames)); err != nil {
 		return err
 	}

@@ -178,6 +178,9 @@ func TestImportOfFoldedStacks(t *testing.T) {
 	if !slices.ContainsFunc(again.Functions(), same) {
 		t.Errorf("%+v", again.Functions())
 	}
+	if p = imports(t, "bash 5\nsh;main 10\n", ""); len(p.Samples) != 2 {
+		t.Errorf("a thread without a stack: %+v", p)
+	}
 	p = imports(t, "sh;main;do_syscall_64_[k];do_mkdirat_[k] 30\nsh;main 10\n", "")
 	if p.Unit != "samples" || len(p.Samples) != 2 || p.Samples[0].Total != 30 || p.Samples[0].Count != 30 || p.Stacks[0][0] != "do_mkdirat" {
 		t.Errorf("%+v", p)
@@ -192,6 +195,10 @@ func TestImportRefuses(t *testing.T) {
 	}{
 		"nothing":        {"", "it holds no sample"},
 		"something else": {"<html>\nx\n", `begins with "<html>"`},
+		"a study":        {"id: mine\nrounds: 5\ntargets: [host]\n", `begins with "id: mine"`},
+		"a number":       {"# x\nrounds: 5\n", `begins with "rounds: 5"`},
+		"it is deeper":   {"plan:\n  rounds: 5\n", `begins with "plan:"`},
+		"a list":         {"- 5\n- 6\n", `begins with "- 5"`},
 		"only a head":    {"# os release : 4.4\n# arch : x\n", "it holds no sample"},
 		"no sample":      {"# x\nsh 9 [000] 3.0: lock:contention_end: 0x1 (ret=0)\n", "no sample of any event"},
 		"a long line":    {"sh;" + strings.Repeat("x", longestLine) + " 1\n", "more than 1048576 bytes"},
@@ -225,7 +232,7 @@ func TestImportKeepsNoLines(t *testing.T) {
 	for what, line := range map[string]string{
 		"long names":     "sh;%[1]d%[2]s 1\n",
 		"short names":    "sh;%[1]d;%[2]s 1\n",
-		"threads":        "%[1]d%[2]s 1\n",
+		"threads":        "%[1]d%[2]s;main 1\n",
 		"perf's frames":  "sh 9 [000] 3.0: 1 cpu-clock:\n\t 401000 %[1]d%[2]s (/bin/sh)\n\n",
 		"perf's threads": "%[1]d%[2]s 9 [000] 3.0: 1 cpu-clock:\n\t 401000 main (/bin/sh)\n\n",
 	} {
