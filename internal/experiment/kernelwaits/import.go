@@ -67,6 +67,8 @@ func readProfile(ctx context.Context, r io.Reader, path, event string) (profile.
 		return profile.Profile{}, fmt.Errorf("read the profile: %w", err)
 	}
 	switch {
+	case bytes.HasPrefix(start, []byte("\x1f\x8b")):
+		return profile.Profile{}, fmt.Errorf("%w: it is compressed with gzip: unpack it with gzip -d, and import that", profile.ErrNoProfile)
 	case !profile.IsPerfData(start):
 		return profile.Import(in, event)
 	case path == "-":

@@ -125,6 +125,10 @@ func TestImportTellsWhatPerfSaid(t *testing.T) {
 	if !errors.Is(err, profile.ErrNoProfile) {
 		t.Error(err)
 	}
+	_, err = readProfile(context.Background(), strings.NewReader("\x1f\x8b\x08\x00 and more"), "x", "")
+	if !errors.Is(err, profile.ErrNoProfile) || !strings.Contains(err.Error(), "gzip -d") {
+		t.Error(err)
+	}
 	t.Setenv("PATH", t.TempDir())
 	_, err = readProfile(context.Background(), strings.NewReader("PERFILE2"), "x", "")
 	if !errors.Is(err, profile.ErrNoProfile) || !strings.Contains(err.Error(), "perf script -i perf.data > profile.txt") {
