@@ -112,7 +112,7 @@ func FuzzProfile(f *testing.F) {
 				t.Fatalf("%s is %+v, and %+v to encoding/json, %v", text, again, whole, err)
 			}
 		}
-		p := Merge(all)
+		p := merged(all)
 		p.Estimate("a test")
 		p.Flame()
 		p.Functions()

@@ -75,7 +75,7 @@ type Wait struct {
 	Mode   string `json:"mode,omitempty"`   // "read" or "write" where the kind has both
 	Lock   uint64 `json:"lock,omitempty"`   // its address; 0 for sleep
 	Symbol string `json:"symbol,omitempty"` // of the address, where the kernel tells; "mmap_lock" of the task's own
-	// Name is what Merge found the wait to be for, and Inferred that it is not the
+	// Name is what Sum found the wait to be for, and Inferred that it is not the
 	// kernel's word; "" of a wait as it was recorded.
 	Name     string        `json:"name,omitempty"`
 	Inferred bool          `json:"inferred,omitempty"`
@@ -146,15 +146,6 @@ type Profile struct {
 	// Unit is what each nanosecond of a Total stands for in an imported profile whose
 	// samples are not of a clock: the event, such as "cycles"; "" for time.
 	Unit string `json:"unit,omitempty"`
-}
-
-// Merge adds up the profiles of several trials.
-func Merge(all []Profile) Profile {
-	m := NewSum()
-	for _, p := range all {
-		m.Add(p)
-	}
-	return m.Profile()
 }
 
 // Sum adds up profiles, one at a time. What a wait was for is found within its trial: at

@@ -84,7 +84,7 @@ func TestNamesAreOfTheirTrialAndKind(t *testing.T) {
 		}}
 	}
 	got := map[string]uint64{}
-	for _, r := range Merge([]Profile{trial(0, 5*ms), trial(1, 9*ms)}).Table() {
+	for _, r := range merged([]Profile{trial(0, 5*ms), trial(1, 9*ms)}).Table() {
 		got[r.Name+" "+string(r.Kind)] += r.Waits
 	}
 	want := map[string]uint64{"cgroup_mutex mutex": 2, "rtnl_mutex mutex": 2, "in nobody_knows rwsem": 2}
@@ -150,12 +150,12 @@ func TestHiddenNames(t *testing.T) {
 	}
 }
 
-func TestMergeAddsUp(t *testing.T) {
+func TestSumAddsUp(t *testing.T) {
 	a, b := made(), made()
 	a.Waits[0].Unfinished, b.Waits[0].Unfinished = 1, 1 // of one stack and lock
 	b.Stacks[0], b.Stacks[1] = b.Stacks[1], b.Stacks[0] // another order of the same
 	b.Waits[0].Stack, b.Waits[1].Stack = 1, 0
-	m := Merge([]Profile{a, b})
+	m := merged([]Profile{a, b})
 	if m.Elapsed != 2*time.Second || m.Cost != 10*ms || m.Lost["stacks"] != 6 || len(m.Notes) != 1 || len(m.Stacks) != 3 || len(m.Waits) != 4 {
 		t.Fatalf("%+v", m)
 	}
@@ -317,4 +317,13 @@ func TestEstimate(t *testing.T) {
 	if len(got) != 3 || len(e.Notes) != 1 || e.Lost["stacks"] != 3 || e.Cost != 5*ms {
 		t.Errorf("%+v of %+v", got, e)
 	}
+}
+
+// merged adds up the profiles of several trials.
+func merged(all []Profile) Profile {
+	s := NewSum()
+	for _, p := range all {
+		s.Add(p)
+	}
+	return s.Profile()
 }

@@ -133,7 +133,7 @@ func outwards(frames []string) []string {
 
 func sorted(places map[string]*place) []Place {
 	var out []Place
-	for p := range maps.Values(places) {
+	for _, p := range places {
 		out = append(out, p.Place)
 	}
 	byTotal(out, func(p Place) float64 { return p.Total }, func(p Place) string { return p.Function })
@@ -170,7 +170,7 @@ func (p Profile) names() []named {
 	}
 	for i, w := range p.Waits {
 		if w.Name != "" {
-			continue // Merge has asked its trial
+			continue // Sum has asked its trial
 		}
 		if best := longest(votes[address{w.Lock, w.Kind}]); best != "" && w.Lock != 0 && w.Symbol == "" {
 			out[i] = named{best, true}
