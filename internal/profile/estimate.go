@@ -47,7 +47,7 @@ func waitKind(frames []string, in []blocker) Kind {
 				return b.kind
 			}
 		}
-		if !hasPrefix(name, ownCode) {
+		if !isOwnCode(name) {
 			return ""
 		}
 	}

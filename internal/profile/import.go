@@ -3,6 +3,7 @@ package profile
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -104,10 +105,10 @@ type importer struct {
 
 // importedEvent sums up the samples of one event.
 type importedEvent struct {
-	at      map[Sample]int
-	samples []Sample
-	count   uint64
-	bare    bool // some sample has no period
+	sum   Profile // of which only the samples are there
+	at    map[Sample]int
+	count uint64
+	bare  bool // some sample has no period
 }
 
 // header is a sample's first line.
@@ -341,7 +342,7 @@ func (i *importer) keep(frames []string) int {
 	if len(frames) == 0 {
 		return -1
 	}
-	return i.stacks.of(Profile{Stacks: [][]string{frames}}, 0)
+	return i.stacks.keep(frames)
 }
 
 func (i *importer) event(name string) *importedEvent {
@@ -355,10 +356,9 @@ func (i *importer) event(name string) *importedEvent {
 
 func (i *importer) add(e *importedEvent, s Sample) {
 	e.count += s.Count
-	p := Profile{Samples: e.samples}
-	p.addSample(e.at, s)
-	i.sums += len(p.Samples) - len(e.samples)
-	e.samples = p.Samples
+	before := len(e.sum.Samples)
+	e.sum.addSample(e.at, s)
+	i.sums += len(e.sum.Samples) - before
 }
 
 // bounded says what is held too much of.
@@ -490,7 +490,7 @@ func (i *importer) profile(event string) (Profile, error) {
 		p.Lost["lines that are of no sample"] = i.strange
 	}
 	names := slices.SortedFunc(maps.Keys(i.events), func(a, b string) int {
-		return compareEvents(i.events[a].count, i.events[b].count, a, b)
+		return cmp.Or(cmp.Compare(i.events[b].count, i.events[a].count), cmp.Compare(a, b))
 	})
 	switch {
 	case event != "" && i.events[event] == nil:
@@ -519,7 +519,7 @@ func (i *importer) choose(p *Profile, event string, names []string) {
 		}
 	}
 	for _, name := range chosen {
-		for _, s := range i.events[name].samples {
+		for _, s := range i.events[name].sum.Samples {
 			if p.Unit == anyEvent && i.source == SourcePerf {
 				s.Total = time.Duration(s.Count)
 			}
@@ -529,16 +529,6 @@ func (i *importer) choose(p *Profile, event string, names []string) {
 	if others := slices.DeleteFunc(names, func(n string) bool { return slices.Contains(chosen, n) }); len(others) > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("samples of %s; left out are those of %s (--event)", strings.Join(chosen, " and "), strings.Join(others, ", ")))
 	}
-}
-
-func compareEvents(a, b uint64, nameA, nameB string) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return strings.Compare(nameA, nameB)
 }
 
 func orNone(names []string) string {

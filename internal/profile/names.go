@@ -1,6 +1,9 @@
 package profile
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A clue says which lock a function takes. Kernels without CONFIG_KALLSYMS_ALL
 // tell no variable's name, so the name is inferred from the code that waits.
@@ -277,13 +280,9 @@ func WithoutProbe(frames []string) []string {
 	return frames
 }
 
-func hasPrefix(name string, all []string) bool {
-	for _, p := range all {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
+// isOwnCode reports whether a function is the lock's or the scheduler's own.
+func isOwnCode(name string) bool {
+	return slices.ContainsFunc(ownCode, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // plain cuts off what the compiler appends: ".constprop.0", ".isra.0".
@@ -304,7 +303,7 @@ var byFunction = func() map[clue]string {
 // taker is the innermost function that is not the lock's own; "" for none.
 func taker(frames []string) string {
 	for _, f := range frames {
-		if name := plain(f); !hasPrefix(name, ownCode) {
+		if name := plain(f); !isOwnCode(name) {
 			return name
 		}
 	}
@@ -335,7 +334,7 @@ func infer(kind Kind, frames []string) string {
 		if lock := byFunction[clue{name, kind, ""}]; lock != "" {
 			return lock
 		}
-		if hasPrefix(name, ownCode) {
+		if isOwnCode(name) {
 			continue
 		}
 		if far++; far == most {

@@ -272,11 +272,16 @@ func (i *interner) of(p Profile, stack int) int {
 	if stack < 0 || stack >= len(p.Stacks) {
 		return -1
 	}
-	key := joined(p.Stacks[stack])
+	return i.keep(p.Stacks[stack])
+}
+
+// keep is the index of a stack, which is added where it is new.
+func (i *interner) keep(stack []string) int {
+	key := joined(stack)
 	at, known := i.at[key]
 	if !known {
-		frames := make([]string, len(p.Stacks[stack]))
-		for n, f := range p.Stacks[stack] {
+		frames := make([]string, len(stack))
+		for n, f := range stack {
 			frames[n] = i.name(f)
 		}
 		at = len(*i.stacks)

@@ -124,7 +124,7 @@ func (p Profile) addPlace(places map[string]*place, w Wait) {
 // outwards is a stack without the lock's own code.
 func outwards(frames []string) []string {
 	for i, f := range frames {
-		if !hasPrefix(plain(f), ownCode) {
+		if !isOwnCode(plain(f)) {
 			return frames[i:]
 		}
 	}
