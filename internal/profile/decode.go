@@ -30,7 +30,7 @@ func Decode(r io.Reader) (Profile, error) {
 	if err := d.object(); err != nil {
 		return Profile{}, fmt.Errorf("profile: %w", err)
 	}
-	if _, err := d.json.Token(); !errors.Is(err, io.EOF) {
+	if _, err := d.token(); !errors.Is(err, io.EOF) {
 		return Profile{}, errors.Join(errors.New("profile: more follows after its end"), err)
 	}
 	return d.p, nil
@@ -62,23 +62,22 @@ func (d *decoder) next(into any) error {
 	return d.json.Decode(into)
 }
 
-// opens takes an opening bracket.
-func (d *decoder) opens(want json.Delim) error {
+// token reads the next bracket, name or value.
+func (d *decoder) token() (json.Token, error) {
 	d.left = mostEntry
-	token, err := d.json.Token()
-	if err == nil && token != want {
-		err = fmt.Errorf("%.60q where %v is to be", fmt.Sprint(token), want)
-	}
-	return err
+	return d.json.Token()
 }
 
 func (d *decoder) object() error {
-	if err := d.opens('{'); err != nil {
+	token, err := d.token()
+	if err != nil {
 		return err
 	}
+	if token != json.Delim('{') {
+		return fmt.Errorf("%.60q where { is to be", fmt.Sprint(token))
+	}
 	for d.json.More() {
-		d.left = mostEntry
-		name, err := d.json.Token()
+		name, err := d.token()
 		if err == nil {
 			err = d.field(name.(string)) // in an object the decoder gives nothing else
 		}
@@ -86,7 +85,7 @@ func (d *decoder) object() error {
 			return err
 		}
 	}
-	_, err := d.json.Token()
+	_, err = d.token()
 	return err
 }
 
@@ -136,8 +135,7 @@ func (d *decoder) stack(frames []string) error {
 // entries reads a list, and has each entry judged when it has been added. The list may
 // be null.
 func entries[T any](d *decoder, into *[]T, judge func(T) error) error {
-	d.left = mostEntry
-	token, err := d.json.Token()
+	token, err := d.token()
 	if err != nil || token == nil {
 		return err
 	}
@@ -154,7 +152,6 @@ func entries[T any](d *decoder, into *[]T, judge func(T) error) error {
 			return err
 		}
 	}
-	d.left = mostEntry
-	_, err = d.json.Token()
+	_, err = d.token()
 	return err
 }
