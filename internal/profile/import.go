@@ -377,7 +377,7 @@ func (i *importer) switched() {
 	prev, state, next := number(m[1]+m[4]), m[2]+m[5], number(m[3]+m[6])
 	if out, away := i.off[next]; away {
 		delete(i.off, next)
-		out.sample.Count, out.sample.Total = 1, i.at.time-out.since
+		out.sample.Count, out.sample.Total = 1, max(0, i.at.time-out.since)
 		i.add(i.event(eventSwitch), out.sample)
 	}
 	if prev == 0 { // a CPU that was idle
@@ -475,8 +475,8 @@ func (i *importer) folded(line string) error {
 
 // profile is what was read, of the event that counts.
 func (i *importer) profile(event string) (Profile, error) {
-	for _, w := range i.waiting {
-		if i.last > w.since {
+	for _, thread := range slices.Sorted(maps.Keys(i.waiting)) {
+		if w := i.waiting[thread]; i.last > w.since {
 			unfinished := w.until(i.last)
 			unfinished.Unfinished = 1
 			i.addWait(unfinished)

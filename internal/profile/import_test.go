@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -160,6 +161,27 @@ func TestImportOfSwitches(t *testing.T) {
 	}
 	if rows := p.Estimate("a test").Table(); len(rows) != 2 || rows[0].Name != "I/O" {
 		t.Errorf("%+v", rows)
+	}
+}
+
+// Of threads that wait at the end, each import gives the same order.
+func TestImportIsTheSameEachTime(t *testing.T) {
+	var text strings.Builder
+	for thread := range 20 {
+		fmt.Fprintf(&text, "a %d [000] 1.000000: lock:contention_begin: 0x%d (flags=MUTEX)\n\n", thread+1, thread+1)
+	}
+	text.WriteString("a 99 [000] 2.000000: lock:contention_end: 0x0 (ret=0)\n")
+	want := imports(t, text.String(), "")
+	if again := imports(t, text.String(), ""); len(want.Waits) != 20 || !reflect.DeepEqual(again, want) {
+		t.Errorf("waits are in another order:\n%+v\n%+v", want.Waits, again.Waits)
+	}
+}
+
+// A thread that comes back before it left, by clocks of two CPUs, was away for no time.
+func TestImportOfSwitchesInDisorder(t *testing.T) {
+	p := imports(t, strings.Replace(switchText, "1.250000", "0.750000", 1)+"\n"+clockText, "")
+	if total := p.StateTotal(Asleep); total != 0 {
+		t.Errorf("asleep %g s", total)
 	}
 }
 
