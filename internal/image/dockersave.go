@@ -7,8 +7,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// load is an image as docker load finds it in a file: where its configuration and its
-// layers lie, and how it is called.
+// load is one image of the manifest.json that docker save writes and docker load reads:
+// where its configuration and its layers lie, and how it is called.
 type load struct {
 	Config   string
 	RepoTags []string

@@ -218,20 +218,13 @@ func (l ociLayer) Compressed() (io.ReadCloser, error) {
 	return archive{contextReader{l.from.ctx, io.LimitReader(f, l.Descriptor.Size)}, f}, nil // it may grow
 }
 
-// dockerEntry is one image of the manifest.json that docker save writes.
-type dockerEntry struct {
-	Config   string
-	RepoTags []string
-	Layers   []string
-}
-
 // docker gives the image of an unpacked archive of docker save.
 func (f foreign) docker(tag string) (v1.Image, error) {
 	raw, err := f.document("manifest.json")
 	if err != nil {
 		return nil, err
 	}
-	var entries []dockerEntry
+	var entries []load
 	if err := json.Unmarshal(raw, &entries); err != nil {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
@@ -260,16 +253,16 @@ func (f foreign) docker(tag string) (v1.Image, error) {
 }
 
 // entryOf is the image of that tag, or the only one.
-func entryOf(entries []dockerEntry, tag string) (dockerEntry, error) {
+func entryOf(entries []load, tag string) (load, error) {
 	if tag == "" {
 		if len(entries) != 1 {
-			return dockerEntry{}, fmt.Errorf("it holds %d images: name one as FILE:TAG", len(entries))
+			return load{}, fmt.Errorf("it holds %d images: name one as FILE:TAG", len(entries))
 		}
 		return entries[0], nil
 	}
 	want, err := name.NewTag(tag, name.WeakValidation)
 	if err != nil {
-		return dockerEntry{}, fmt.Errorf("tag %q: %w", tag, err)
+		return load{}, fmt.Errorf("tag %q: %w", tag, err)
 	}
 	var tags []string
 	for _, e := range entries {
@@ -280,7 +273,7 @@ func entryOf(entries []dockerEntry, tag string) (dockerEntry, error) {
 			tags = append(tags, t)
 		}
 	}
-	return dockerEntry{}, fmt.Errorf("no image is named %q in it; there are: %s", tag, list(tags))
+	return load{}, fmt.Errorf("no image is named %q in it; there are: %s", tag, list(tags))
 }
 
 // dockerImage is an image of docker save: what partial completes to a v1.Image.

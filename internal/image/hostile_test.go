@@ -120,7 +120,7 @@ func refused(t *testing.T, ref, says string) {
 // TestHostileArchives: the files of docker save that describe its images are short
 // and its own.
 func TestHostileArchives(t *testing.T) {
-	manifest, err := json.Marshal([]dockerEntry{{Config: "config.json", Layers: []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]load{{Config: "config.json", Layers: []string{"layer.tar"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
