@@ -31,7 +31,7 @@ func (s *Store) Directory(ctx context.Context, dir string, bench Root, scratch s
 	if err != nil {
 		return Root{}, err
 	}
-	digest, err := statDigest(ctx, real)
+	digest, err := Fingerprint(ctx, real)
 	if err != nil {
 		return Root{}, fmt.Errorf("rootfs %s: %w", dir, err)
 	}
@@ -43,7 +43,7 @@ func (s *Store) Directory(ctx context.Context, dir string, bench Root, scratch s
 func (s *Store) Host(ctx context.Context, bench Root, scratch string) (Root, error) {
 	sum := sha256.New()
 	for _, dir := range []string{"/etc", "/usr"} {
-		digest, err := statDigest(ctx, dir)
+		digest, err := Fingerprint(ctx, dir)
 		if err != nil {
 			return Root{}, fmt.Errorf("this machine's files: %w", err)
 		}
@@ -179,10 +179,11 @@ func unmerge(at string) error {
 	return os.Remove(at)
 }
 
-// statDigest names the state of a directory tree without reading its files:
-// paths, types, permissions, sizes, times and link targets. Two runs on the
-// same digest used the same tree, unless somebody forged times.
-func statDigest(ctx context.Context, dir string) (string, error) {
+// Fingerprint names the state of a directory tree without reading its files, by
+// paths, types, permissions, sizes, times and link targets: "stat:" and 64
+// hexadecimal digits. Two runs on the same digest used the same tree, unless
+// somebody forged times.
+func Fingerprint(ctx context.Context, dir string) (string, error) {
 	sum := sha256.New()
 	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

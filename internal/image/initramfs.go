@@ -215,9 +215,3 @@ func TreeSize(root string) (int64, error) {
 	})
 	return sum, err
 }
-
-// Fingerprint names the state of a directory without reading its files, as
-// Root.Digest does for a user's directory: "stat:" and 64 hexadecimal digits.
-func Fingerprint(ctx context.Context, dir string) (string, error) {
-	return statDigest(ctx, dir)
-}
