@@ -41,9 +41,6 @@ func (s *Store) Import(ctx context.Context, ref string, bench Root) (Root, error
 		if img, from, err = open(ctx, file, tag, tmp); err != nil {
 			return nil, err
 		}
-		if err := platformFits(img); err != nil {
-			return nil, err
-		}
 		digest, err := img.Digest()
 		if err != nil {
 			return nil, err
@@ -82,8 +79,8 @@ func splitRef(ref string) (file, tag string, err error) {
 	return "", "", fmt.Errorf("image %s: %w (give the path of an OCI image layout or of a tar of an image; tare pulls from no registry)", ref, err)
 }
 
-// open finds out what kind of image a path is. The image reads from the directory
-// that it returns, which the caller closes.
+// open finds out what kind of image a path is, and refuses one for another machine. The
+// image reads from the directory that it returns, which the caller closes.
 func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -111,6 +108,9 @@ func open(ctx context.Context, file, tag, tmp string) (v1.Image, foreign, error)
 		img, err = from.docker(tag)
 	default:
 		err = errors.New("it is no image: it holds neither oci-layout nor manifest.json (for a plain root file system, unpack it and use --rootfs)")
+	}
+	if err == nil {
+		err = platformFits(img)
 	}
 	return img, from, err
 }
