@@ -111,13 +111,12 @@ func addLibraries(t tree, link *linker, guest map[string][]byte) {
 		if err != nil || o.interp == "" {
 			continue // a static program
 		}
-		libraries := tree{}
-		link.tree = libraries
-		if err := link.program(o); err == nil {
-			maps.Copy(t, libraries)
+		apart := *link
+		apart.tree = tree{}
+		if err := apart.program(o); err == nil {
+			maps.Copy(t, apart.tree)
 		}
 	}
-	link.tree = t
 }
 
 // addGuest puts the guest binaries, executable, at their paths.
