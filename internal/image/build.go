@@ -96,16 +96,15 @@ func (b *Built) Digests() (base, workbench string, err error) {
 	return one.String(), two.String(), err
 }
 
-// named are the images by name, the workbench first: it is the one that who names none
-// gets.
-func (b *Built) named() []struct {
+type namedImage struct {
 	name  string
 	image v1.Image
-} {
-	return []struct {
-		name  string
-		image v1.Image
-	}{{WorkbenchName, b.Workbench}, {BaseName, b.Base}}
+}
+
+// named are the images by name. The workbench is first: an import that names no image
+// takes it.
+func (b *Built) named() []namedImage {
+	return []namedImage{{WorkbenchName, b.Workbench}, {BaseName, b.Base}}
 }
 
 // Save writes both images as one tar, an OCI layout that is what docker save writes, too:
@@ -150,7 +149,7 @@ func (b *Built) Bill(w io.Writer) error {
 	}
 	components := make([]cdx.Component, 0, len(b.packages))
 	for _, p := range b.packages {
-		url := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", p.Name, strings.NewReplacer("+", "%2B", ":", "%3A", "~", "~").Replace(p.Version), p.Architecture)
+		url := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", p.Name, strings.NewReplacer("+", "%2B", ":", "%3A").Replace(p.Version), p.Architecture)
 		components = append(components, cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: p.Name, Version: p.Version, PackageURL: url,
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.SHA256}}})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -133,7 +134,7 @@ func (l *debianLayer) write(h *tar.Header, r io.Reader) error {
 		if h.Typeflag == tar.TypeDir || slices.Contains(splitUsr, h.Name) {
 			return nil
 		}
-		return fmt.Errorf("two packages have this file")
+		return errors.New("two packages have this file")
 	}
 	if err := l.above(h.Name); err != nil {
 		return err

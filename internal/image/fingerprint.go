@@ -5,11 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -41,7 +39,7 @@ func (r recipe) build(tmp string) (v1.Image, error) {
 func (r recipe) fingerprint() (string, error) {
 	sum := sha256.New()
 	for _, t := range r {
-		for _, k := range slices.Sorted(maps.Keys(t)) {
+		for _, k := range t.sorted() {
 			e := t[k]
 			fmt.Fprintf(sum, "%q %v %q %q\n", k, e.mode, e.link, e.data)
 			if e.source == "" {

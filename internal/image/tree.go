@@ -127,9 +127,7 @@ func (t tree) hostTree(dir string) error {
 		if d.Type()&fs.ModeSymlink != 0 {
 			// A link out of the directory brings what it leads to; a dangling
 			// one is kept as it is.
-			if _, err := t.host(p); errors.Is(err, fs.ErrNotExist) {
-				return nil
-			} else if err != nil {
+			if _, err := t.host(p); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			return nil

@@ -224,9 +224,6 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 		return u.hide(parent, base)
 	}
 	at := path.Join(parent, base) // "." for the root itself
-	if base == "" {
-		at = "."
-	}
 	if err := errors.Join(checkPath(at), u.own(at)); err != nil {
 		return err
 	}
