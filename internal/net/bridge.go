@@ -41,7 +41,7 @@ func (l *Lab) newBridge(host *Namespace, n, first int) (*bridge, error) {
 	if err := host.nl.LinkAdd(b.link); err != nil {
 		return nil, lacks("bridge", err)
 	}
-	err := host.address(b.link, netip.PrefixFrom(Nth(b.network, first), b.network.Bits()))
+	err := host.address(b.link, nthPrefix(b.network, first))
 	if err == nil {
 		err = host.nl.LinkSetUp(b.link)
 	}
@@ -66,7 +66,7 @@ func (b *bridge) attach(e *End) error {
 
 // tap gives an end a tap device, which somebody else's machine opens by its name.
 func (b *bridge) tap(e *End, n int) error {
-	address := netip.PrefixFrom(Nth(b.network, n), b.network.Bits())
+	address := nthPrefix(b.network, n)
 	e.Namespace, e.Address, e.Hardware, e.Tap = b.host, address, hardware(address.Addr()), fmt.Sprintf("tap%d.%d", b.number, n)
 	link := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: e.Tap}, Mode: netlink.TUNTAP_MODE_TAP}
 	err := b.host.Do(func() error { return netlink.LinkAdd(link) }) // a tap belongs to the namespace of who makes it
@@ -84,10 +84,11 @@ func (b *bridge) tap(e *End, n int) error {
 
 // join gives an end its link, with the nth address.
 func (b *bridge) join(e *End, n int) error {
+	address := nthPrefix(b.network, n)
 	if b.plug != nil {
-		return b.plugged(e, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
+		return b.plugged(e, address)
 	}
-	mac := hardware(Nth(b.network, n))
+	mac := hardware(address.Addr())
 	err := b.host.veth(b.port(n), e.Namespace, linkName, mac, b.mtu, b.link.Index)
 	if errors.Is(err, unix.EXFULL) {
 		return &FullError{Containers: len(b.ends), Bridges: 1}
@@ -95,7 +96,7 @@ func (b *bridge) join(e *End, n int) error {
 	if err != nil {
 		return err
 	}
-	return e.settle(mac, netip.PrefixFrom(Nth(b.network, n), b.network.Bits()))
+	return e.settle(mac, address)
 }
 
 // plugged has plugins join an end.

@@ -353,6 +353,9 @@ func Nth(p netip.Prefix, n int) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
+// nthPrefix is the nth address of a network, with the network's length.
+func nthPrefix(p netip.Prefix, n int) netip.Prefix { return netip.PrefixFrom(Nth(p, n), p.Bits()) }
+
 // family is an address's, as netlink numbers it.
 func family(a netip.Addr) int {
 	if a.Is6() {

@@ -145,15 +145,11 @@ func (l *Lab) own(e *End) {
 }
 
 func (l *Lab) buildRemoteMACVLAN() error {
-	return l.onDevice("macvlan", func(a netlink.LinkAttrs) netlink.Link {
-		return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
-	})
+	return l.onDevice("macvlan", macvlan)
 }
 
 func (l *Lab) buildRemoteIPVLAN() error {
-	return l.onDevice("ipvlan", func(a netlink.LinkAttrs) netlink.Link {
-		return &netlink.IPVlan{LinkAttrs: a, Mode: netlink.IPVLAN_MODE_L2}
-	})
+	return l.onDevice("ipvlan", ipvlan)
 }
 
 // onDevice gives this machine's end a link of a kind on the device that leads to the
@@ -189,7 +185,7 @@ func (l *Lab) onDevice(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		return fmt.Errorf("name %s: %w", linkName, err)
 	}
 	l.Dial = Nth(l.subnet(0), onServer+1)
-	return own.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(Nth(l.subnet(0), m.first()+1), l.subnet(0).Bits()))
+	return own.settle(link.Attrs().HardwareAddr, nthPrefix(l.subnet(0), m.first()+1))
 }
 
 // addOnDevice adds a link on a device, which takes macvlan or ipvlan links and not both.

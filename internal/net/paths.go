@@ -40,19 +40,20 @@ func (l *Lab) buildVeth() error {
 		return err
 	}
 	network := l.subnet(0)
-	client, server := Nth(network, 1), Nth(network, 2)
-	if err := l.Client.Namespace.veth(linkName, l.Server.Namespace, linkName, hardware(server), l.options.MTU, 0); err != nil {
+	client, server := nthPrefix(network, 1), nthPrefix(network, 2)
+	mac := hardware(server.Addr())
+	if err := l.Client.Namespace.veth(linkName, l.Server.Namespace, linkName, mac, l.options.MTU, 0); err != nil {
 		return err
 	}
 	link, err := l.Client.Namespace.nl.LinkByName(linkName)
 	if err != nil {
 		return err
 	}
-	if err := l.Client.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(client, network.Bits())); err != nil {
+	if err := l.Client.settle(link.Attrs().HardwareAddr, client); err != nil {
 		return err
 	}
-	l.Dial = server
-	return l.Server.settle(hardware(server), netip.PrefixFrom(server, network.Bits()))
+	l.Dial = server.Addr()
+	return l.Server.settle(mac, server)
 }
 
 // host makes a namespace that stands for a host's: it routes, and leaves bridged
@@ -79,7 +80,7 @@ func (l *Lab) twoOn(client, server *bridge) error {
 	}
 	if l.options.ClientOnHost {
 		l.Client = &End{Namespace: client.host, Link: client.link.Name, Hardware: client.link.HardwareAddr,
-			Address: netip.PrefixFrom(Nth(client.network, client.first), client.network.Bits())}
+			Address: nthPrefix(client.network, client.first)}
 	} else if err := client.attach(l.Client); err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (l *Lab) buildVXLAN() error {
 	}
 	wire := l.subnet(3)
 	for i, b := range bridges {
-		if err := b.tunnel(Nth(wire, 1+i), Nth(wire, 2-i), wire.Bits()); err != nil {
+		if err := b.tunnel(nthPrefix(wire, 1+i), Nth(wire, 2-i)); err != nil {
 			return err
 		}
 	}
@@ -189,12 +190,12 @@ func (l *Lab) buildVXLAN() error {
 
 // tunnel joins a bridge to another host's through the host's uplink, which gets
 // the address local.
-func (b *bridge) tunnel(local, remote netip.Addr, bits int) error {
+func (b *bridge) tunnel(local netip.Prefix, remote netip.Addr) error {
 	up, err := b.host.nl.LinkByName(uplink)
 	if err != nil {
 		return err
 	}
-	if err := b.host.address(up, netip.PrefixFrom(local, bits)); err != nil {
+	if err := b.host.address(up, local); err != nil {
 		return err
 	}
 	if err := b.host.nl.LinkSetUp(up); err != nil {
@@ -202,7 +203,7 @@ func (b *bridge) tunnel(local, remote netip.Addr, bits int) error {
 	}
 	link := &netlink.Vxlan{
 		LinkAttrs: netlink.LinkAttrs{Name: "vxlan0", MTU: b.mtu, MasterIndex: b.link.Index},
-		VxlanId:   1, VtepDevIndex: up.Attrs().Index, SrcAddr: local.AsSlice(), Group: remote.AsSlice(), Port: 4789, Learning: true,
+		VxlanId:   1, VtepDevIndex: up.Attrs().Index, SrcAddr: local.Addr().AsSlice(), Group: remote.AsSlice(), Port: 4789, Learning: true,
 	}
 	if err := b.host.nl.LinkAdd(link); err != nil {
 		return lacks("vxlan", err)
@@ -228,16 +229,16 @@ func (l *Lab) buildProxy() error {
 	return nil
 }
 
-func (l *Lab) buildMACVLAN() error {
-	return l.onParent("macvlan", func(a netlink.LinkAttrs) netlink.Link {
-		return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
-	})
+func (l *Lab) buildMACVLAN() error { return l.onParent("macvlan", macvlan) }
+
+func (l *Lab) buildIPVLAN() error { return l.onParent("ipvlan", ipvlan) }
+
+func macvlan(a netlink.LinkAttrs) netlink.Link {
+	return &netlink.Macvlan{LinkAttrs: a, Mode: netlink.MACVLAN_MODE_BRIDGE}
 }
 
-func (l *Lab) buildIPVLAN() error {
-	return l.onParent("ipvlan", func(a netlink.LinkAttrs) netlink.Link {
-		return &netlink.IPVlan{LinkAttrs: a, Mode: netlink.IPVLAN_MODE_L2}
-	})
+func ipvlan(a netlink.LinkAttrs) netlink.Link {
+	return &netlink.IPVlan{LinkAttrs: a, Mode: netlink.IPVLAN_MODE_L2}
 }
 
 // onParent gives each end a link of a kind that shares one parent, which leads
@@ -261,7 +262,6 @@ func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		return err
 	}
 	for i, e := range []*End{l.Client, l.Server} {
-		address := Nth(l.subnet(0), 1+i)
 		attrs := netlink.LinkAttrs{Name: linkName, ParentIndex: parent.Attrs().Index, MTU: l.options.MTU, Namespace: netlink.NsFd(e.Namespace.fd)}
 		if err := host.nl.LinkAdd(make(attrs)); err != nil {
 			return lacks(kind, err)
@@ -270,7 +270,7 @@ func (l *Lab) onParent(kind string, make func(netlink.LinkAttrs) netlink.Link) e
 		if err != nil {
 			return fmt.Errorf("find %s: %w", linkName, err)
 		}
-		if err := e.settle(link.Attrs().HardwareAddr, netip.PrefixFrom(address, l.subnet(0).Bits())); err != nil {
+		if err := e.settle(link.Attrs().HardwareAddr, nthPrefix(l.subnet(0), 1+i)); err != nil {
 			return err
 		}
 	}
