@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -61,10 +62,10 @@ func (l *Lab) startChatter() error {
 func (b *bridge) know(e *End) error {
 	link, err := e.Namespace.nl.LinkByName(e.Link)
 	if err == nil {
-		err = e.Namespace.permanent(link, e.Gateway, b.link.HardwareAddr)
+		err = e.Namespace.neighbour(link, e.Gateway, b.link.HardwareAddr, netlink.NUD_PERMANENT)
 	}
 	if err == nil {
-		err = b.host.permanent(b.link, e.Address.Addr(), e.Hardware)
+		err = b.host.neighbour(b.link, e.Address.Addr(), e.Hardware, netlink.NUD_PERMANENT)
 	}
 	return err
 }

@@ -119,6 +119,15 @@ func quietIPv6(wanted bool) error {
 	return nil
 }
 
+// namespaceAt opens the namespace at a path, without what talks to the kernel from inside.
+func namespaceAt(path string) (*Namespace, error) {
+	fd, err := netns.GetFromPath(path)
+	if err != nil {
+		return nil, fmt.Errorf("network namespace %s: %w", path, err)
+	}
+	return &Namespace{fd: fd}, nil
+}
+
 // Path is where another process finds the namespace, as long as this one lives.
 func (n *Namespace) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(n.fd)) }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -108,8 +107,7 @@ func (l *Lab) fill(peer *End, state int) error {
 	}
 	others := l.neighboursOf(peer)
 	for made, other := range others {
-		err := peer.Namespace.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(other.Address.Addr()), State: state,
-			IP: other.Address.Addr().AsSlice(), HardwareAddr: other.Hardware})
+		err := peer.Namespace.neighbour(link, other.Address.Addr(), other.Hardware, state)
 		if errors.Is(err, unix.ENOBUFS) {
 			return l.overflow(made, len(others))
 		}
@@ -124,9 +122,9 @@ func (l *Lab) fill(peer *End, state int) error {
 	return err
 }
 
-// permanent makes an entry that nothing changes or collects.
-func (n *Namespace) permanent(link netlink.Link, address netip.Addr, mac net.HardwareAddr) error {
-	return n.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(address), State: netlink.NUD_PERMANENT,
+// neighbour makes an entry. Nothing changes or collects one that is permanent.
+func (n *Namespace) neighbour(link netlink.Link, address netip.Addr, mac net.HardwareAddr, state int) error {
+	return n.nl.NeighSet(&netlink.Neigh{LinkIndex: link.Attrs().Index, Family: family(address), State: state,
 		IP: address.AsSlice(), HardwareAddr: mac})
 }
 
@@ -149,16 +147,14 @@ func (l *Lab) neighboursOf(peer *End) []*End {
 
 // Neighbours counts as countNeighbours does, in the namespace at a path.
 func Neighbours(path string) (int, error) {
-	fd, err := netns.GetFromPath(path)
+	n, err := namespaceAt(path)
 	if err != nil {
+		return 0, err
+	}
+	defer n.close()
+	if n.nl, err = netlink.NewHandleAt(n.fd, unix.NETLINK_ROUTE); err != nil {
 		return 0, fmt.Errorf("network namespace %s: %w", path, err)
 	}
-	handle, err := netlink.NewHandleAt(fd, unix.NETLINK_ROUTE)
-	if err != nil {
-		return 0, errors.Join(fmt.Errorf("network namespace %s: %w", path, err), fd.Close())
-	}
-	n := &Namespace{fd: fd, nl: handle}
-	defer n.close()
 	return n.countNeighbours()
 }
 

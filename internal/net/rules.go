@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -92,11 +91,10 @@ type Rules struct {
 
 // CountRules counts them in the namespace at a path. It loads nothing into the kernel.
 func CountRules(path string) (Rules, error) {
-	fd, err := netns.GetFromPath(path)
+	n, err := namespaceAt(path)
 	if err != nil {
-		return Rules{}, fmt.Errorf("network namespace %s: %w", path, err)
+		return Rules{}, err
 	}
-	n := &Namespace{fd: fd}
 	defer n.close()
 	nft, err := n.countNFT()
 	if err != nil {
@@ -104,8 +102,8 @@ func CountRules(path string) (Rules, error) {
 	}
 	all := Rules{NFT: nft}
 	err = n.Do(func() error {
-		for _, f := range []struct{ names, family, level int }{{0, unix.AF_INET, unix.SOL_IP}, {1, unix.AF_INET6, unix.SOL_IPV6}} {
-			entries, err := countLegacy(legacyNames[f.names], f.family, f.level)
+		for _, f := range legacyFamilies {
+			entries, err := countLegacy(f.names, f.family, f.level)
 			if err != nil {
 				return fmt.Errorf("count iptables rules: %w", err)
 			}
@@ -136,9 +134,12 @@ func (n *Namespace) countNFT() (int, error) {
 	return count, err
 }
 
-// legacyNames list the old tables that a namespace has, below the thread's /proc/.../net:
-// to ask for another one would make it.
-var legacyNames = []string{"ip_tables_names", "ip6_tables_names"}
+// legacyFamilies have a list each of the old tables that a namespace has, below the
+// thread's /proc/.../net: to ask for another one would make it.
+var legacyFamilies = []struct {
+	names         string
+	family, level int
+}{{"ip_tables_names", unix.AF_INET, unix.SOL_IP}, {"ip6_tables_names", unix.AF_INET6, unix.SOL_IPV6}}
 
 // ofThread is a file of the network namespace that the thread is in. /proc/thread-self
 // came with Linux 3.17.
@@ -187,11 +188,10 @@ func countLegacy(names string, family, level int) (int, error) {
 // ListenersAt counts the IPv4 UDP sockets that are bound in the network namespace at a
 // path: to an address, or to a port; an invalid address or 0 stands for any.
 func ListenersAt(path string, address netip.Addr, port uint16) (int, error) {
-	fd, err := netns.GetFromPath(path)
+	n, err := namespaceAt(path)
 	if err != nil {
-		return 0, fmt.Errorf("network namespace %s: %w", path, err)
+		return 0, err
 	}
-	n := &Namespace{fd: fd}
 	defer n.close()
 	count := 0
 	err = n.Do(func() error {
