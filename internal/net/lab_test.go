@@ -344,3 +344,11 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestCPUMask(t *testing.T) {
+	for want, cpus := range map[string][]int{"00000001": {0}, "0000010f": {0, 1, 2, 3, 8}, "00000002,80000000": {31, 33}} {
+		if got := cpuMask(cpus); got != want {
+			t.Errorf("%v is %s, want %s", cpus, got, want)
+		}
+	}
+}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // tune sets what the options say of every link of the laboratory.
@@ -128,21 +131,18 @@ func ethtool(link string, data unsafe.Pointer) error {
 
 // steer lets every CPU work on what the namespace's links receive.
 func (n *Namespace) steer() error {
-	return n.withSysfs(func(sys string) error {
-		queues, err := filepath.Glob(filepath.Join(sys, "class/net/*/queues/rx-*/rps_cpus"))
+	return n.withSysfs(func(sysfs string) error {
+		queues, err := filepath.Glob(filepath.Join(sysfs, "class/net/*/queues/rx-*/rps_cpus"))
 		if err != nil {
 			return err
 		}
-		all, err := os.ReadFile("/sys/devices/system/cpu/online")
+		cpus, err := sys.OnlineCPUs()
 		if err != nil {
 			return err
 		}
-		mask, err := cpuMask(strings.TrimSpace(string(all)))
-		if err != nil {
-			return err
-		}
+		mask := []byte(cpuMask(cpus))
 		for _, q := range queues {
-			if err := os.WriteFile(q, []byte(mask), 0); err != nil {
+			if err := os.WriteFile(q, mask, 0); err != nil {
 				return err
 			}
 		}
@@ -150,34 +150,22 @@ func (n *Namespace) steer() error {
 	})
 }
 
-// cpuMask writes a list of CPUs ("0-3,8") as the hexadecimal mask of rps_cpus.
-func cpuMask(list string) (string, error) {
-	var words []uint32
-	for part := range strings.SplitSeq(list, ",") {
-		var low, high int
-		if n, err := fmt.Sscanf(part, "%d-%d", &low, &high); err != nil {
-			if n != 1 {
-				return "", fmt.Errorf("list of CPUs %q: %w", list, err)
-			}
-			high = low
-		}
-		for cpu := low; cpu <= high; cpu++ {
-			for len(words) <= cpu/32 {
-				words = append(words, 0)
-			}
-			words[cpu/32] |= 1 << (cpu % 32)
-		}
+// cpuMask writes CPUs, which are in ascending order, as the hexadecimal mask of rps_cpus.
+func cpuMask(cpus []int) string {
+	words := make([]uint32, cpus[len(cpus)-1]/32+1)
+	for _, cpu := range cpus {
+		words[cpu/32] |= 1 << (cpu % 32)
 	}
 	var text []string
-	for i := len(words) - 1; i >= 0; i-- {
-		text = append(text, fmt.Sprintf("%08x", words[i]))
+	for _, word := range slices.Backward(words) {
+		text = append(text, fmt.Sprintf("%08x", word))
 	}
-	return strings.Join(text, ","), nil
+	return strings.Join(text, ",")
 }
 
 // withSysfs runs f inside the namespace with its own sysfs mounted over the machine's, in
 // a mount namespace that nobody else sees and that ends with f.
-func (n *Namespace) withSysfs(f func(sys string) error) error {
+func (n *Namespace) withSysfs(f func(sysfs string) error) error {
 	const dir = "/sys"
 	return n.Do(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

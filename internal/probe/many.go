@@ -36,7 +36,7 @@ const manyGroups = 3
 // ManyFiles is how many descriptors Many takes whatever is left: a counter for each
 // event, CPU and group. Those by role are bounded by what is left.
 func ManyFiles() (int, error) {
-	cpus, err := onlineCPUs()
+	cpus, err := sys.OnlineCPUs()
 	if err != nil {
 		return 0, fmt.Errorf("perf probe: %w", err)
 	}

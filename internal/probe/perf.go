@@ -8,8 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -102,7 +100,7 @@ func openFor(on []driver.Watch, wanted []event) ([]counter, error) {
 // openAll opens those of the events that this machine has, for all groups. One that
 // cannot be counted everywhere is left out: a part of it would pass for the whole.
 func openAll(tree sys.Hierarchy, groups []string, wanted []event) (open []counter, err error) {
-	cpus, err := onlineCPUs()
+	cpus, err := sys.OnlineCPUs()
 	if err != nil {
 		return nil, err
 	}
@@ -170,31 +168,6 @@ func openOn(group *os.File, cpus []int, e event) (open []counter, err error) {
 	return open, nil
 }
 
-// onlineCPUs are the numbers of all CPUs, whatever this process may run on.
-func onlineCPUs() ([]int, error) {
-	const file = "/sys/devices/system/cpu/online"
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var cpus []int
-	for part := range strings.SplitSeq(strings.TrimSpace(string(b)), ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		first, err1 := strconv.Atoi(low)
-		last, err2 := strconv.Atoi(high)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
-}
-
 // cannotCount are the errors of perf_event_open(2) that say that the machine
 // or the user has no such counter, or none that is free.
 func cannotCount(err error) bool {
@@ -216,7 +189,7 @@ func missingCounters() (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := sys.OnlineCPUs()
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}

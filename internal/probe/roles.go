@@ -84,7 +84,7 @@ func beginRoles(on []driver.Watch) (func(all []sample.Value) ([]sample.Value, er
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}
-	cpus, err := onlineCPUs()
+	cpus, err := sys.OnlineCPUs()
 	if err != nil {
 		return nil, fmt.Errorf("perf probe: %w", err)
 	}

@@ -31,6 +31,20 @@ func allowedCPUs() ([]int, error) {
 	return cpus, nil
 }
 
+// OnlineCPUs are all CPUs of the machine that are on, ascending, whatever tare may use.
+func OnlineCPUs() ([]int, error) {
+	const file = "/sys/devices/system/cpu/online"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := ParseCPUs(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return cpus, nil
+}
+
 // UseCPUs has every thread of this process use these CPUs alone, and what it starts
 // from now on: new threads and processes get the CPUs of the one that makes them.
 func UseCPUs(cpus []int) error {
