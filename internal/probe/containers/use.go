@@ -86,7 +86,7 @@ func (m *machine) content(name string) ([]byte, error) {
 		}
 		return nil, nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err) // ENODEV: the group is being removed
 	}
 	return text, nil

@@ -149,10 +149,7 @@ func (p *process) watched() bool { return p.owner == ownerOwn || p.owner == owne
 
 // readFiles learns where the files of a process are, and which code it has mapped already.
 func (t *processTable) readFiles(pid int, p *process) {
-	var root unix.Stat_t
-	if err := unix.Stat(fmt.Sprintf("/proc/%d/root/", pid), &root); err == nil {
-		p.away = root.Dev != t.root.Dev || root.Ino != t.root.Ino
-	}
+	t.findRoot(pid, p)
 	maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil {
 		return // it has ended
@@ -162,6 +159,14 @@ func (t *processTable) readFiles(pid int, p *process) {
 		if m, ok := parseMapping(lines.Text()); ok {
 			p.mappings = append(p.mappings, m)
 		}
+	}
+}
+
+// findRoot learns whether a process has another root than this one.
+func (t *processTable) findRoot(pid int, p *process) {
+	var root unix.Stat_t
+	if err := unix.Stat(fmt.Sprintf("/proc/%d/root/", pid), &root); err == nil {
+		p.away = root.Dev != t.root.Dev || root.Ino != t.root.Ino
 	}
 }
 
@@ -234,10 +239,7 @@ func (t *processTable) executed(pid int, sure bool) {
 		p.mappings = nil
 	}
 	if p.watched() {
-		var root unix.Stat_t
-		if err := unix.Stat(fmt.Sprintf("/proc/%d/root/", pid), &root); err == nil {
-			p.away = root.Dev != t.root.Dev || root.Ino != t.root.Ino
-		}
+		t.findRoot(pid, p)
 	}
 }
 

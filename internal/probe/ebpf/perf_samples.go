@@ -507,14 +507,12 @@ func (s *perfSamples) nameUser(p *profile.Profile, root string) (indexes []int) 
 	files := codeFiles{root: root, read: map[codeFile]*functions{}}
 	for _, places := range s.userStacks {
 		var names []string
-		for i, l := range places {
+		for _, l := range places {
 			name := unknown
 			if l.file >= 0 {
 				name = files.function(s.files[l.file], l.offset)
 			}
-			if i == 0 || name != names[len(names)-1] { // the frames of a file without symbols are one
-				names = append(names, name)
-			}
+			names = appendFrame(names, name)
 		}
 		indexes = append(indexes, len(p.Stacks))
 		p.Stacks = append(p.Stacks, names)

@@ -60,14 +60,20 @@ func (t *userStacks) of(key uint64) (int, error) {
 		if f.Status == inFile {
 			name = t.programs.function(buildID(f.Id), f.At-uint64(min(i, 1))) // callers' are return addresses
 		}
-		if i == 0 || name != names[len(names)-1] { // the frames of a file without symbols are one
-			names = append(names, name)
-		}
+		names = appendFrame(names, name)
 	}
 	i := len(t.profile.Stacks)
 	t.profile.Stacks = append(t.profile.Stacks, names)
 	t.at[key] = i
 	return i, nil
+}
+
+// appendFrame adds a frame. Those of a file without symbols are one.
+func appendFrame(names []string, name string) []string {
+	if len(names) > 0 && name == names[len(names)-1] {
+		return names
+	}
+	return append(names, name)
 }
 
 // buildID is what a linker writes into a file to tell it from all others.
