@@ -7,12 +7,16 @@ import (
 	"strings"
 )
 
-// Digest identifies the programs of this build: "sha256:" and the digest of
-// their names and bytes, in a fixed order. Builds of one
-// commit for one architecture have the same.
+// Digest identifies all programs of this build: "sha256:" and the digest of their names
+// and bytes, in the order of names. Builds of one commit for one architecture have the
+// same.
 func Digest() (string, error) {
+	names, err := programs()
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
-	for _, name := range []string{Mark, Launch, Init, Unix, Churn, Net, UnixGNU, WhetstoneGNU, UnixBench} {
+	for _, name := range names {
 		b, err := Read(name)
 		if err != nil {
 			return "", err

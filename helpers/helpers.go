@@ -11,6 +11,7 @@ package helpers
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -59,19 +60,30 @@ func ReadFor(goarch, name string) ([]byte, error) {
 // Extract writes every program into dst, an existing folder, with mode 0755. A
 // program that runs there already is replaced, not overwritten.
 func Extract(dst string) error {
-	entries, err := fs.ReadDir(bin, dir)
+	names, err := programs()
 	if err != nil {
-		return fmt.Errorf("guest programs are not in this build of tare: %w", err)
+		return err
 	}
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), ".tmp") {
-			continue
-		}
-		if err := extract(e.Name(), dst); err != nil {
-			return fmt.Errorf("extract helper program %s: %w", e.Name(), err)
+	for _, name := range names {
+		if err := extract(name, dst); err != nil {
+			return fmt.Errorf("extract helper program %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// programs are the names of this architecture's programs, in order.
+func programs() (names []string, err error) {
+	entries, err := fs.ReadDir(bin, dir)
+	if err != nil {
+		return nil, fmt.Errorf("guest programs are not in this build of tare: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !strings.HasSuffix(e.Name(), ".tmp") {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
 }
 
 func extract(name, dst string) error {
@@ -85,13 +97,7 @@ func extract(name, dst string) error {
 	}
 	defer os.Remove(tmp.Name()) // after the rename there is nothing to remove
 	_, err = tmp.Write(data)
-	if err == nil {
-		err = tmp.Chmod(0o755)
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
+	if err := errors.Join(err, tmp.Chmod(0o755), tmp.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp.Name(), filepath.Join(dst, name))

@@ -2,6 +2,7 @@ package helpers_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -47,6 +48,29 @@ func TestLocalServerListensWhenItsNameIsThere(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// TestDigest: a change of any program changes the digest.
+func TestDigest(t *testing.T) {
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	for _, e := range all {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(sum, "%s %d\n%s", e.Name(), len(data), data)
+	}
+	if got, err := helpers.Digest(); err != nil || got != fmt.Sprintf("sha256:%x", sum.Sum(nil)) {
+		t.Errorf("the digest %s (%v) is not that of all %d programs", got, err, len(all))
 	}
 }
 
