@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -318,20 +319,11 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 			if w.Role != driver.RolePayload {
 				continue
 			}
-			sums[sample.Mapped] += m.mapped
-			sums[sample.Dirty] += m.dirty
 			if m.guest > 0 {
 				found++
-				sums[sample.GuestResident] += m.guest
-				sums[sample.VMMOverhead] += m.rss - m.guest
 			}
-			if w.GuestMemory > 0 {
-				all, filtered, err := threadsOf(pid)
-				if err != nil {
-					return nil, err
-				}
-				sums[sample.VMMThreads] += float64(all)
-				sums[sample.VMMFiltered] += float64(filtered)
+			if err := addPayload(sums, pid, m, w.GuestMemory > 0); err != nil {
+				return nil, err
 			}
 		}
 		if w.Alone {
@@ -358,24 +350,50 @@ func (c Census) count(before int64, on []driver.Watch) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	values := append(saved, sample.Value{Metric: sample.AvailableDrop, Value: float64(before-now) / float64(max(1, instances))})
-	for _, m := range []string{sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.VMMThreads, sample.VMMFiltered} {
-		if sum, ok := sums[m]; ok {
-			values = append(values, sample.Value{Metric: m, Value: sum / float64(max(1, instances))})
-		}
+	each := float64(max(1, instances))
+	values := append(saved, sample.Value{Metric: sample.AvailableDrop, Value: float64(before-now) / each})
+	return append(values, shares(sums, each)...), nil
+}
+
+// addPayload adds what only the process of a payload is asked for.
+func addPayload(sums map[string]float64, pid int, m processMemory, isVMM bool) error {
+	sums[sample.Mapped] += m.mapped
+	sums[sample.Dirty] += m.dirty
+	if m.guest > 0 {
+		sums[sample.GuestResident] += m.guest
+		sums[sample.VMMOverhead] += m.rss - m.guest
 	}
-	for role, names := range roleMemory {
-		each := float64(max(1, instances))
-		if role == driver.RoleDaemon {
-			each = 1 // they share it
-		}
-		for _, m := range []string{names.pss, names.rss, names.charge} {
+	if !isVMM {
+		return nil
+	}
+	all, filtered, err := threadsOf(pid)
+	if err != nil {
+		return err
+	}
+	sums[sample.VMMThreads] += float64(all)
+	sums[sample.VMMFiltered] += float64(filtered)
+	return nil
+}
+
+// shares are the parts of sums that one instance has. A daemon's sums are not divided:
+// all instances share it.
+func shares(sums map[string]float64, instances float64) (values []sample.Value) {
+	add := func(by float64, metrics ...string) {
+		for _, m := range metrics {
 			if sum, ok := sums[m]; ok {
-				values = append(values, sample.Value{Metric: m, Value: sum / each})
+				values = append(values, sample.Value{Metric: m, Value: sum / by})
 			}
 		}
 	}
-	return values, nil
+	add(instances, sample.Mapped, sample.Dirty, sample.GuestResident, sample.VMMOverhead, sample.VMMThreads, sample.VMMFiltered)
+	for _, role := range slices.Sorted(maps.Keys(roleMemory)) {
+		names, by := roleMemory[role], instances
+		if role == driver.RoleDaemon {
+			by = 1
+		}
+		add(by, names.pss, names.rss, names.charge)
+	}
+	return values
 }
 
 // threadsOf counts a process's threads, and those under a seccomp filter: mode 2 of

@@ -92,6 +92,18 @@ func (s *symbols) function(address uint64) string {
 	return fmt.Sprintf("0x%x", address)
 }
 
+// stack names the functions of a stack, innermost first, without those of the probe.
+func (s *symbols) stack(frames []uint64) []string {
+	var names []string
+	for i, address := range frames {
+		if i > 0 {
+			address-- // a return address may be the next function's first
+		}
+		names = append(names, s.function(address))
+	}
+	return profile.WithoutProbe(names)
+}
+
 // variable names the variable that begins at an address; "" where none does.
 // A lock inside a structure has its offset.
 func (s *symbols) variable(address uint64) string {

@@ -3,6 +3,7 @@ package ebpf
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -55,18 +56,12 @@ func (t *stackTable) of(key uint64) (int, error) {
 	} else if err != nil {
 		return -1, fmt.Errorf("stack: %w", err)
 	}
-	var names []string
-	for i, address := range frames {
-		if address == 0 {
-			break
-		}
-		if i > 0 {
-			address-- // a return address may be the next function's first
-		}
-		names = append(names, t.symbols.function(address))
+	depth := slices.Index(frames[:], 0)
+	if depth < 0 {
+		depth = len(frames)
 	}
 	i := len(t.profile.Stacks)
-	t.profile.Stacks = append(t.profile.Stacks, profile.WithoutProbe(names))
+	t.profile.Stacks = append(t.profile.Stacks, t.symbols.stack(frames[:depth]))
 	t.at[key] = i
 	return i, nil
 }

@@ -489,15 +489,8 @@ func at(indexes []int, i int) int {
 // nameKernel puts the kernel's stacks into a profile and returns their indexes there.
 func (s *perfSamples) nameKernel(p *profile.Profile, known *symbols) (indexes []int) {
 	for _, frames := range s.kernelStacks {
-		var names []string
-		for i, address := range frames {
-			if i > 0 {
-				address--
-			}
-			names = append(names, known.function(address))
-		}
 		indexes = append(indexes, len(p.Stacks))
-		p.Stacks = append(p.Stacks, profile.WithoutProbe(names))
+		p.Stacks = append(p.Stacks, known.stack(frames))
 	}
 	return indexes
 }
