@@ -102,71 +102,67 @@ func Check(params []Param, given map[string]string) (Values, error) {
 	return v, nil
 }
 
-func (v Values) set(p Param, text string) error {
+func (v Values) set(p Param, text string) (err error) {
+	switch p.Type {
+	case Integer, Duration, Size:
+		v.numbers[p.Name], err = p.number(text)
+	default:
+		v.texts[p.Name], err = text, p.checkText(text)
+	}
+	return err
+}
+
+// checkText says why a text cannot be the parameter's value.
+func (p Param) checkText(text string) error {
+	isPath := strings.HasPrefix(text, "/") && !strings.ContainsAny(text, "\x00\n")
 	switch p.Type {
 	case Choice:
 		if !slices.Contains(p.Choices, text) {
 			return fmt.Errorf("unknown value %q%s", text, hint(text, p.Choices))
 		}
-		v.texts[p.Name] = text
-		return nil
 	case Path:
-		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "\x00\n") {
+		if !isPath {
 			return fmt.Errorf("%q is not an absolute path", text)
 		}
-		v.texts[p.Name] = text
-		return nil
 	case Directory:
-		if text != noDirectory && (!strings.HasPrefix(text, "/") || strings.ContainsAny(text, "\x00\n")) {
+		if text != noDirectory && !isPath {
 			return fmt.Errorf("%q is neither an absolute path of a directory nor %q", text, noDirectory)
 		}
-		v.texts[p.Name] = text
-		return nil
-	}
-	if p.Type == Word {
+	case Word:
 		if text == "" || len(text) > longestWord || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
 			return fmt.Errorf("%q is not a word: use at most %d characters without blanks", text, longestWord)
 		}
-		v.texts[p.Name] = text
-		return nil
+	default:
+		return fmt.Errorf("unknown type %q", p.Type)
 	}
-	n, err := number(p.Type, text)
-	if err != nil {
-		return err
-	}
-	if n < p.Min || n > p.Max {
-		return fmt.Errorf("%s is outside %s to %s", text, show(p.Type, p.Min), show(p.Type, p.Max))
-	}
-	if p.Step > 0 && n%p.Step != 0 {
-		return fmt.Errorf("%s is not a multiple of %s", text, show(p.Type, p.Step))
-	}
-	v.numbers[p.Name] = n
 	return nil
 }
 
-// number reads a value into its base unit.
-func number(t Type, text string) (int64, error) {
-	switch t {
+// number reads the parameter's value, in its base unit.
+func (p Param) number(text string) (n int64, err error) {
+	switch p.Type {
 	case Integer:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
+		if n, err = strconv.ParseInt(text, 10, 64); err != nil {
 			return 0, fmt.Errorf("%q is not a whole number", text)
 		}
-		return n, nil
 	case Duration:
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, fmt.Errorf("%q is not a duration such as 500ms or 2s", text)
 		}
-		return int64(d), nil
+		n = int64(d)
 	case Size:
-		n, err := units.RAMInBytes(text)
-		if err != nil {
+		if n, err = units.RAMInBytes(text); err != nil {
 			return 0, fmt.Errorf("%q is not a size such as 4KiB or 1MiB", text)
 		}
-		return n, nil
 	}
-	return 0, fmt.Errorf("type %q holds no number", t)
+	if n < p.Min || n > p.Max {
+		return 0, fmt.Errorf("%s is outside %s to %s", text, show(p.Type, p.Min), show(p.Type, p.Max))
+	}
+	if p.Step > 0 && n%p.Step != 0 {
+		return 0, fmt.Errorf("%s is not a multiple of %s", text, show(p.Type, p.Step))
+	}
+	return n, nil
 }
 
 func show(t Type, n int64) string {
