@@ -135,7 +135,7 @@ func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 	if !done || len(seen) != len(c.phases) {
 		return nil, fmt.Errorf("the output has no elapsed time, or not all phases of %s", c.kind)
 	}
-	return values, nil
+	return checked(values)
 }
 
 // phaseValues are those of a phase's line: count, mean, p50, p90, p99 and max.
@@ -160,7 +160,7 @@ func numbers(text string, n int) ([]float64, error) {
 	all := make([]float64, n)
 	for i, f := range fields {
 		var err error
-		if all[i], err = strconv.ParseFloat(f, 64); err != nil || all[i] <= 0 {
+		if all[i], err = strconv.ParseFloat(f, 64); err != nil || !(all[i] > 0) {
 			return nil, fmt.Errorf("%q is no positive number", f)
 		}
 	}

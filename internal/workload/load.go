@@ -164,7 +164,7 @@ func (load) Parse(stdout []byte) ([]sample.Value, error) {
 	for _, f := range loadFlows {
 		add(f.metric, sample.LoadContainers, f.of)
 	}
-	return values, nil
+	return checked(values)
 }
 
 // meanOf is the mean of those points that know the number; ok is false for none.

@@ -34,5 +34,8 @@ func (netConnections) Parse(stdout []byte) ([]sample.Value, error) {
 		return nil, fmt.Errorf("no connection was made")
 	}
 	perSecond, err := rate(n["connections"], n["elapsed_ns"])
-	return []sample.Value{{Metric: sample.Connections, Value: perSecond}}, err
+	if err != nil {
+		return nil, err
+	}
+	return checked([]sample.Value{{Metric: sample.Connections, Value: perSecond}})
 }

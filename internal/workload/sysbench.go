@@ -82,7 +82,7 @@ func parseSysbench(stdout []byte, quantities []quantity) ([]sample.Value, error)
 	if err != nil {
 		return nil, err
 	}
-	return append(values, mean), nil
+	return checked(append(values, mean))
 }
 
 // sysbenchArgs is the part of a command line that all tests share.

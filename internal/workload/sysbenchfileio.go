@@ -2,6 +2,7 @@ package workload
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/tarelab/tare/internal/sample"
@@ -85,5 +86,5 @@ func (sysbenchFileIO) Parse(stdout []byte) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append([]sample.Value{total}, rates...), values...), nil
+	return checked(slices.Concat([]sample.Value{total}, rates, values))
 }
