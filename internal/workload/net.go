@@ -85,7 +85,11 @@ var perGbit = []struct{ metric, of string }{
 	{sample.SoftIRQPerGbit, sample.SoftIRQ},
 }
 
-func perGbitMetrics() []sample.Metric {
+// costPerGbit is a part of workloads that know how much arrived: it divides what the
+// probes read by that.
+type costPerGbit struct{}
+
+func (costPerGbit) Derived() []sample.Metric {
 	var all []sample.Metric
 	for _, p := range perGbit {
 		all = append(all, sample.Describe(p.metric)...)
@@ -93,8 +97,7 @@ func perGbitMetrics() []sample.Metric {
 	return all
 }
 
-// cpuPerGbit divides what the probes read by what arrived.
-func cpuPerGbit(_, _ float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
+func (costPerGbit) Together(_, _ float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
 	gbit := sum(values[sample.Moved]) * 8 / 1e9
 	if gbit == 0 {
 		return nil, nil

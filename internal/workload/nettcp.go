@@ -8,7 +8,7 @@ import (
 )
 
 // netTCP is iperf3 between two ends.
-type netTCP struct{}
+type netTCP struct{ costPerGbit }
 
 func (netTCP) Kind() string { return "net-tcp" }
 func (netTCP) Help() string {
@@ -43,9 +43,3 @@ func (netTCP) Parse(stdout []byte) ([]sample.Value, error) {
 	}
 	return checked(append(values, sample.Value{Metric: sample.Moved, Value: report.End.Received.Bytes}))
 }
-
-func (netTCP) Together(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
-	return cpuPerGbit(from, to, values)
-}
-
-func (netTCP) Derived() []sample.Metric { return perGbitMetrics() }

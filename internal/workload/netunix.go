@@ -8,7 +8,7 @@ import (
 
 // netUnix is a stream over a local socket, which needs no network: the least
 // that two processes pay. Both ends must see the same file system.
-type netUnix struct{}
+type netUnix struct{ costPerGbit }
 
 func (netUnix) Kind() string { return "net-unix" }
 func (netUnix) Help() string {
@@ -37,9 +37,3 @@ func (netUnix) Parse(stdout []byte) ([]sample.Value, error) {
 	}
 	return checked([]sample.Value{{Metric: sample.Throughput, Value: perSecond}, {Metric: sample.Moved, Value: n["bytes"]}})
 }
-
-func (netUnix) Together(from, to float64, values map[string][]float64) ([]sample.Value, []sample.Warning) {
-	return cpuPerGbit(from, to, values)
-}
-
-func (netUnix) Derived() []sample.Metric { return perGbitMetrics() }

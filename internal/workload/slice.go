@@ -111,15 +111,6 @@ func sliceTests() []sliceTest {
 	}
 }
 
-func sliceWorkloads() []Workload {
-	tests := sliceTests()
-	all := make([]Workload, len(tests))
-	for i, t := range tests {
-		all[i] = t
-	}
-	return all
-}
-
 // Kind is "slice-" and the name of the turns.
 func (t sliceTest) Kind() string { return "slice-" + t.name }
 

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -111,16 +112,6 @@ func unixTests() []unixTest {
 		define(scripts, 6, "eight such scripts at once", "shell-8", "shell-8"),
 		define(theirs(perSecond, "syscall"), 15000, "close(dup), getpid, getuid, umask", "syscall", "syscall"),
 	}
-}
-
-// unixWorkloads are the tests as workloads.
-func unixWorkloads() []Workload {
-	tests := unixTests()
-	all := make([]Workload, len(tests))
-	for i, t := range tests {
-		all[i] = t
-	}
-	return all
 }
 
 // Kind is "unix-" and the test's name.
@@ -371,7 +362,7 @@ const buildTheirs = "unixbench"
 
 // sound says what cannot be true in a line.
 func (t unixTest) sound(l unixLine) error {
-	name := l.Test == t.name || (len(l.Test) > len(t.name) && l.Test[:len(t.name)+1] == t.name+"-" && t.hasVariants())
+	name := l.Test == t.name || t.hasVariants() && strings.HasPrefix(l.Test, t.name+"-")
 	switch {
 	case !name:
 		return fmt.Errorf("test %q, not %q", l.Test, t.name)

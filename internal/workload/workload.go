@@ -82,7 +82,7 @@ type Command struct {
 	// target's Docker (driver.Spec.Beside).
 	Beside bool
 	// Peer is the argv of the other end, for a payload that talks to one; nil for
-	// none. target.PeerAddress and target.PeerPort stand for where it listens.
+	// none. driver.PeerAddress and driver.PeerPort stand for where it listens.
 	Peer []string
 	// Disk is the directory whose files the payload measures, "" for none: it
 	// must lie on a disk, also where the target's root lies in memory.
@@ -130,7 +130,15 @@ func All() []Workload {
 		netConnections{},
 		load{},
 		lifecycle{},
-	}, slices.Concat(openLoops(), unixWorkloads(), sliceWorkloads(), churnWorkloads())...)
+	}, slices.Concat(openLoops(), asWorkloads(unixTests()), asWorkloads(sliceTests()), churnWorkloads())...)
+}
+
+func asWorkloads[T Workload](tests []T) []Workload {
+	all := make([]Workload, len(tests))
+	for i, t := range tests {
+		all[i] = t
+	}
+	return all
 }
 
 // ByKind finds a workload; the error of an unknown kind names the nearest.
