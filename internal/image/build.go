@@ -19,8 +19,8 @@ import (
 
 // Names of the two images that Build makes, and their repository before them.
 const (
-	BaseName      = "base"
-	WorkbenchName = "workbench"
+	baseName      = "base"
+	workbenchName = "workbench"
 	repository    = "tare-"
 )
 
@@ -104,7 +104,7 @@ type namedImage struct {
 // named are the images by name. The workbench is first: an import that names no image
 // takes it.
 func (b *Built) named() []namedImage {
-	return []namedImage{{WorkbenchName, b.Workbench}, {BaseName, b.Base}}
+	return []namedImage{{workbenchName, b.Workbench}, {baseName, b.Base}}
 }
 
 // Save writes both images as one tar, an OCI layout that is what docker save writes, too:
@@ -154,7 +154,7 @@ func (b *Built) Bill(w io.Writer) error {
 			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.SHA256}}})
 	}
 	bom := cdx.NewBOM()
-	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{Type: cdx.ComponentTypeContainer, Name: repository + WorkbenchName, Version: digest.String()}}
+	bom.Metadata = &cdx.Metadata{Component: &cdx.Component{Type: cdx.ComponentTypeContainer, Name: repository + workbenchName, Version: digest.String()}}
 	bom.Components = &components
 	return cdx.NewBOMEncoder(w, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom)
 }

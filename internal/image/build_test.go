@@ -236,7 +236,7 @@ func TestBuiltImagesAreTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := saved(t, b)
-	for tag, want := range map[string]string{"": wantBench, BaseName: wantBase, WorkbenchName: wantBench} {
+	for tag, want := range map[string]string{"": wantBench, baseName: wantBase, workbenchName: wantBench} {
 		img, from, err := open(t.Context(), file, tag, t.TempDir())
 		if err != nil {
 			t.Fatal(err)

@@ -38,9 +38,9 @@ func Paths() []Path {
 	return []Path{HostNetwork, Veth, Bridge, CNI, Netfilter, Bridges, VXLAN, NAT, Proxy, MACVLAN, IPVLAN}
 }
 
-// MaxPorts is how many links one Linux bridge takes (BR_MAX_PORTS less the
+// maxPorts is how many links one Linux bridge takes (BR_MAX_PORTS less the
 // invalid port 0, net/bridge/br_private.h).
-const MaxPorts = 1023
+const maxPorts = 1023
 
 // Options say what stands in a laboratory.
 type Options struct {
@@ -54,7 +54,7 @@ type Options struct {
 	Rules      int     // of a policy on the bridges' hosts
 	Qdisc      string  // queueing discipline of every link; "" leaves the kernel's
 	RPS        bool    // every link hands what it receives to all CPUs (receive packet steering)
-	Range      string  // addresses; "" for DefaultRange. Those of IPv6 make a laboratory without IPv4
+	Range      string  // addresses; "" for defaultRange. Those of IPv6 make a laboratory without IPv4
 	// Taps: the two ends are tap devices on the bridges, for machines that run in
 	// their host's namespace.
 	Taps bool
@@ -69,9 +69,9 @@ type Options struct {
 	Machines *Machines
 }
 
-// DefaultRange holds the addresses of a laboratory. They are seen by nobody
+// defaultRange holds the addresses of a laboratory. They are seen by nobody
 // outside; one that the machine routes too would only confuse who looks.
-const DefaultRange = "10.213.0.0/16"
+const defaultRange = "10.213.0.0/16"
 
 // End is a place where a process can run.
 type End struct {
@@ -237,7 +237,7 @@ func Takes(p Path, containers int) error {
 		return fmt.Errorf("the path %s takes its two ends alone, not %d containers", p, containers)
 	}
 	// A link each of the tunnel's two bridges leads to the other.
-	most := bridges * MaxPorts
+	most := bridges * maxPorts
 	if p == VXLAN {
 		most -= 2
 	}
@@ -261,10 +261,10 @@ type FullError struct{ Containers, Bridges int }
 
 func (e *FullError) Error() string {
 	if e.Bridges > 1 {
-		return fmt.Sprintf("%d containers do not fit on %d Linux bridges: one takes %d links; take fewer", e.Containers, e.Bridges, MaxPorts)
+		return fmt.Sprintf("%d containers do not fit on %d Linux bridges: one takes %d links; take fewer", e.Containers, e.Bridges, maxPorts)
 	}
 	return fmt.Sprintf("%d containers do not fit on one Linux bridge: one takes %d links; take fewer, or the path %s, which has two bridges",
-		e.Containers, MaxPorts, Bridges)
+		e.Containers, maxPorts, Bridges)
 }
 
 // UnsupportedError is a kind of link that cannot be made here.
@@ -286,7 +286,7 @@ func (e *UnsupportedError) Unwrap() error { return e.Err }
 // subnets counts those that were given out by Subnet.
 var subnets atomic.Uint32
 
-// Subnet is the next part of a range ("" for DefaultRange), which must be unused
+// Subnet is the next part of a range ("" for defaultRange), which must be unused
 // on this machine, for who makes a network of his own. Several may be in use at
 // once, as many as the range has parts.
 func Subnet(of string) (netip.Prefix, error) {
@@ -298,21 +298,21 @@ func Subnet(of string) (netip.Prefix, error) {
 	return part(prefix, int(subnets.Add(1)-1)%(1<<(partBits-counted))), nil
 }
 
-// IsIPv6 reports whether a range is of IPv6. DefaultRange, which "" stands for, is not.
+// IsIPv6 reports whether a range is of IPv6. defaultRange, which "" stands for, is not.
 func IsIPv6(text string) bool {
 	prefix, err := netip.ParsePrefix(text)
 	return err == nil && prefix.Addr().Is6()
 }
 
-// Unused is a range ("" for DefaultRange) of which the machine itself neither has
+// Unused is a range ("" for defaultRange) of which the machine itself neither has
 // nor routes an address.
 func Unused(text string) (netip.Prefix, error) {
 	if text == "" {
-		text = DefaultRange
+		text = defaultRange
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || prefix.Addr().BitLen()-prefix.Bits() < 14 || prefix != prefix.Masked() {
-		return prefix, fmt.Errorf("%q is no range for a laboratory: write a network of at least 16384 addresses, as %s or fd74:6172:6500::/112", text, DefaultRange)
+		return prefix, fmt.Errorf("%q is no range for a laboratory: write a network of at least 16384 addresses, as %s or fd74:6172:6500::/112", text, defaultRange)
 	}
 	routes, err := netlink.RouteListFiltered(family(prefix.Addr()), &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE) // of all tables
 	if err != nil {

@@ -96,7 +96,7 @@ const six = "fd74:6172:6500::/112"
 
 func TestEveryPathCarries(t *testing.T) {
 	for _, p := range Paths() {
-		for _, of := range []string{DefaultRange, six} {
+		for _, of := range []string{defaultRange, six} {
 			t.Run(string(p)+" in "+of, func(t *testing.T) {
 				l := build(t, Options{Path: p, Range: of})
 				if l.Dial.Is6() != IsIPv6(of) {
@@ -209,7 +209,7 @@ func TestFiveHundred(t *testing.T) {
 func TestLimits(t *testing.T) {
 	root(t)
 	var full *FullError
-	if _, err := Build(t.Context(), Options{Path: Bridge, Containers: MaxPorts + 1}); !errors.As(err, &full) || !strings.Contains(err.Error(), "1023") {
+	if _, err := Build(t.Context(), Options{Path: Bridge, Containers: maxPorts + 1}); !errors.As(err, &full) || !strings.Contains(err.Error(), "1023") {
 		t.Errorf("too many: %v", err)
 	}
 	for _, bad := range []string{"10.0.0.0/24", "10.0.0.1/16", "fd00::/120", "x"} {
@@ -271,7 +271,7 @@ func TestOverflow(t *testing.T) {
 		t.Skipf("the machine's limit of neighbours is %d: filling it takes too many containers", limit)
 	}
 	var full *OverflowError
-	_, err = Build(t.Context(), Options{Path: Bridge, Containers: min(limit/2+100, MaxPorts), Neighbours: Learned})
+	_, err = Build(t.Context(), Options{Path: Bridge, Containers: min(limit/2+100, maxPorts), Neighbours: Learned})
 	if string(neighbourLimit(t)) != string(text) {
 		t.Skip("somebody has changed the machine's limit of neighbours meanwhile")
 	}

@@ -16,10 +16,10 @@ const churnPath = "/.tare/churn"
 
 // Kinds of workload that make and remove one kind of kernel object.
 const (
-	KindChurnCgroup  = "churn-cgroup"
-	KindChurnNet     = "churn-net"
-	KindChurnMount   = "churn-mount"
-	KindChurnProcess = "churn-process"
+	kindChurnCgroup  = "churn-cgroup"
+	kindChurnNet     = "churn-net"
+	kindChurnMount   = "churn-mount"
+	kindChurnProcess = "churn-process"
 )
 
 // p99From is how many cycles a p99 takes; below, the longest time is all that is told.
@@ -34,10 +34,10 @@ type churn struct {
 
 func churnWorkloads() []Workload {
 	return []Workload{
-		churn{KindChurnCgroup, "cgroups made, joined and removed by many tasks at once: what they wait for is cgroupfs", []string{"mkdir", "join", "leave", "rmdir"}},
-		churn{KindChurnNet, "network namespaces made, given a veth pair and addresses, and left, by many tasks at once", []string{"create", "veth", "address", "destroy"}},
-		churn{KindChurnMount, "mount namespaces made, an overlay mounted in each, made the root, and taken away, by many tasks at once", []string{"create", "mount", "pivot", "umount", "destroy"}},
-		churn{KindChurnProcess, "processes cloned with each kind of new namespace in turn, and waited for, by many tasks at once", []string{"none", "pid", "uts", "ipc", "mount", "net", "cgroup", "user"}},
+		churn{kindChurnCgroup, "cgroups made, joined and removed by many tasks at once: what they wait for is cgroupfs", []string{"mkdir", "join", "leave", "rmdir"}},
+		churn{kindChurnNet, "network namespaces made, given a veth pair and addresses, and left, by many tasks at once", []string{"create", "veth", "address", "destroy"}},
+		churn{kindChurnMount, "mount namespaces made, an overlay mounted in each, made the root, and taken away, by many tasks at once", []string{"create", "mount", "pivot", "umount", "destroy"}},
+		churn{kindChurnProcess, "processes cloned with each kind of new namespace in turn, and waited for, by many tasks at once", []string{"none", "pid", "uts", "ipc", "mount", "net", "cgroup", "user"}},
 	}
 }
 
@@ -49,7 +49,7 @@ func (c churn) Params() []Param {
 		threads(),
 		{Name: "each", Type: Integer, Default: "100", Help: "cycles of each task; a p99 takes a hundred of all tasks together", Min: 1, Max: 1_000_000},
 	}
-	if c.kind != KindChurnCgroup {
+	if c.kind != kindChurnCgroup {
 		return all
 	}
 	return append(all,
@@ -71,7 +71,7 @@ func (c churn) Metrics() []sample.Metric {
 
 func (c churn) Command(v Values, _ []string) (Command, error) {
 	args := []string{churnPath, strconv.FormatInt(v.Int("threads"), 10), strconv.FormatInt(v.Int("each"), 10), strings.TrimPrefix(c.kind, "churn-")}
-	if c.kind == KindChurnCgroup {
+	if c.kind == kindChurnCgroup {
 		version, controllers := v.Text("version"), v.Text("controllers")
 		if version == "v1" && controllers == "none" {
 			return Command{}, fmt.Errorf("cgroups of version 1 need controllers: memory, pids, cpu or all")
@@ -84,7 +84,7 @@ func (c churn) Command(v Values, _ []string) (Command, error) {
 			args = append(args, "pool")
 		}
 	}
-	if c.kind == KindChurnCgroup && v.Text("favordynmods") == "yes" {
+	if c.kind == kindChurnCgroup && v.Text("favordynmods") == "yes" {
 		if v.Text("version") != "v2" {
 			return Command{}, fmt.Errorf("favordynmods: cgroups of version 2 have it alone")
 		}
@@ -94,7 +94,7 @@ func (c churn) Command(v Values, _ []string) (Command, error) {
 }
 
 // churnModules are what a kind makes that is a module in most kernels.
-var churnModules = map[string][]string{KindChurnNet: {"veth"}, KindChurnMount: {"overlay"}}
+var churnModules = map[string][]string{kindChurnNet: {"veth"}, kindChurnMount: {"overlay"}}
 
 func (c churn) Parse(stdout []byte) ([]sample.Value, error) {
 	var elapsed, tasks, cycles float64

@@ -2,12 +2,12 @@ package workload
 
 import "github.com/tarelab/tare/internal/sample"
 
-// General is the metrics of every workload, in the order of display, which the
+// general is the metrics of every workload, in the order of display, which the
 // trial loop and the probes record. Times are of the host's CLOCK_MONOTONIC. CPU
 // and memory cover all that belongs to the instance (payload and runtime);
 // switches and faults cover the payload and the children that it waited for, as
 // getrusage(2) counts them.
-func General() []sample.Metric {
+func general() []sample.Metric {
 	return sample.Describe(
 		sample.Ready, sample.Wall, sample.Run, sample.Created, sample.Started, sample.Detached, sample.Attached,
 		sample.VMMExecuted, sample.VMMReady, sample.Restored, sample.Firmware, sample.KernelByte, sample.KernelBanner, sample.GuestInit, sample.Agent,

@@ -8,8 +8,8 @@ import (
 	"github.com/tarelab/tare/internal/sample"
 )
 
-// SlicePath is the program in the workbench that works in turns (helpers/slice).
-const SlicePath = "/.tare/slice"
+// slicePath is the program in the workbench that works in turns (helpers/slice).
+const slicePath = "/.tare/slice"
 
 // Turns is how a payload takes turns. It reads "NAME MICROSECONDS" from standard
 // input, works for about that long, and answers with one line on standard output:
@@ -130,9 +130,9 @@ func (t sliceTest) files() bool { return t.bytes == sliceFilePiece }
 // sliceArgs is the argv for so many copies.
 func sliceArgs(copies int) []string {
 	if copies <= 1 {
-		return []string{SlicePath}
+		return []string{slicePath}
 	}
-	return []string{SlicePath, "--copies=" + strconv.Itoa(copies)}
+	return []string{slicePath, "--copies=" + strconv.Itoa(copies)}
 }
 
 func (t sliceTest) Metrics() []sample.Metric { return nil }

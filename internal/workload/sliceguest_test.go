@@ -36,7 +36,7 @@ func turnNames(t *testing.T) []string {
 			continue
 		}
 		job, err := Resolve(w.Kind(), nil, nil)
-		if err == nil && job.Turns != nil && slices.Equal(job.Turns.Args, []string{SlicePath}) {
+		if err == nil && job.Turns != nil && slices.Equal(job.Turns.Args, []string{slicePath}) {
 			names = append(names, job.Turns.Name)
 		}
 	}

@@ -219,16 +219,16 @@ func Resolve(kind string, params map[string]string, argv []string) (Job, error) 
 // the starts and the wall time for anything else. A command runs without the mark,
 // so that nobody knows when it was ready: kind start tells that.
 func withGeneral(w Workload) []sample.Metric {
-	general := General()
+	metrics := general()
 	if w.Kind() == KindCommand {
-		general = slices.DeleteFunc(general, func(m sample.Metric) bool { return m.Name == sample.Ready || m.Name == sample.Run })
+		metrics = slices.DeleteFunc(metrics, func(m sample.Metric) bool { return m.Name == sample.Ready || m.Name == sample.Run })
 	}
 	if !slices.Contains([]string{KindStart, KindHold, KindImage}, w.Kind()) {
-		i := slices.IndexFunc(general, func(m sample.Metric) bool { return m.Name == sample.Wall })
-		wall := general[i]
-		general = slices.Insert(slices.Delete(general, i, i+1), 0, wall)
+		i := slices.IndexFunc(metrics, func(m sample.Metric) bool { return m.Name == sample.Wall })
+		wall := metrics[i]
+		metrics = slices.Insert(slices.Delete(metrics, i, i+1), 0, wall)
 	}
-	return append(slices.Clone(w.Metrics()), general...)
+	return append(slices.Clone(w.Metrics()), metrics...)
 }
 
 // hint is " (did you mean ...?)" or the list of what there is.
