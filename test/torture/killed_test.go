@@ -1,8 +1,6 @@
 package torture
 
 import (
-	"context"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -26,8 +24,7 @@ func TestKilledAtAnyTime(t *testing.T) {
 	whole := time.Since(started)
 	r.noHarm("a whole run")
 	for i := range times {
-		c := exec.CommandContext(context.Background(), *program, r.args()...)
-		c.Env, c.WaitDelay = r.tare().Env, time.Second // its orphans hold its output open
+		c := r.tare(r.args()...)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

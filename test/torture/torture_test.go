@@ -122,7 +122,7 @@ func (r *rig) tare(args ...string) *exec.Cmd {
 func (r *rig) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env = append(os.Environ(), "TARE_STATE="+r.state, "TMPDIR="+r.temporary)
-	c.WaitDelay = time.Second
+	c.WaitDelay = time.Second // orphans of a tare that was killed hold its output open
 	return c
 }
 
