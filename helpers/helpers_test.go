@@ -6,6 +6,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -49,6 +50,59 @@ func TestLocalServerListensWhenItsNameIsThere(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestOpenLoopOnAnOldMachine: a clock of more than 53 bits is that of a machine that has
+// been up for 104 days. The first request is due at the start itself, and gets no answer.
+func TestOpenLoopOnAnOldMachine(t *testing.T) {
+	old := []string{"--time", "--monotonic", "9100000"} // seconds
+	if out, err := exec.Command("unshare", append(old, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("a time namespace takes root and Linux 5.6: %v: %s", err, out)
+	}
+	dir := t.TempDir()
+	if err := helpers.Extract(dir); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answerFirst(client, 8) // those that warm the connection up
+		}
+	}()
+	for range 12 {
+		args := append(old, filepath.Join(dir, helpers.Net), "open", "echo", l.Addr().String(), "read", "64", "10", "fixed", "1", "1", "keep", "50")
+		if out, err := exec.Command("unshare", args...).CombinedOutput(); err != nil || !strings.Contains(string(out), "\nbroken 1\n") {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+}
+
+// answerFirst is a server of net open's echo that closes its connection at the request
+// after some others.
+func answerFirst(client net.Conn, requests int) {
+	defer client.Close()
+	asked := make([]byte, 8) // struct request of net.h
+	if _, err := io.ReadFull(client, asked); err != nil {
+		return
+	}
+	if asked[0] == 'n' { // how many were answered
+		_, _ = client.Write(make([]byte, 8))
+		return
+	}
+	for range requests {
+		if _, err := io.CopyN(client, client, 64); err != nil {
+			return
+		}
+	}
+	_, _ = client.Read(make([]byte, 64))
 }
 
 // TestDigest: a change of any program changes the digest.

@@ -285,6 +285,10 @@ static double uniform(void) {
 
 static double gap(double mean, int poisson) { return poisson ? -mean * log1p(-uniform()) : mean; }
 
+/* moment is an offset behind the start. A sum in floating point could lie before the
+ * start on a machine that has been up for more than 104 days, 2^53 ns. */
+static uint64_t moment(uint64_t start, double offset) { return start + (uint64_t)offset; }
+
 enum { GRACE_MS = 2000 }; /* for answers after the last request was due */
 
 static void arm(int timer, uint64_t at) {
@@ -309,8 +313,8 @@ static uint64_t run(double mean, int poisson, uint64_t duration) {
 		die("timer");
 	began = last_answer = start;
 	for (;;) {
-		uint64_t due = start + offset;
-		for (t = now(); due < end && nidle && due <= t; due = start + offset, t = now()) {
+		uint64_t due = moment(start, offset);
+		for (t = now(); due < end && nidle && due <= t; due = moment(start, offset), t = now()) {
 			dispatch(due, number++);
 			offset += gap(mean, poisson);
 		}
@@ -330,8 +334,8 @@ static uint64_t run(double mean, int poisson, uint64_t duration) {
 				progress(c);
 		}
 	}
-	for (; start + offset < end; number++, offset += gap(mean, poisson)) /* due, and never sent */
-		lose(start + offset);
+	for (; moment(start, offset) < end; number++, offset += gap(mean, poisson)) /* due, and never sent */
+		lose(moment(start, offset));
 	for (size_t i = 0; i < nconns; i++)
 		if (conns[i].busy)
 			lose(conns[i].due);
