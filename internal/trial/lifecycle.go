@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -23,18 +22,6 @@ type Lifecycle struct {
 	Exec  func(n int) []string
 	Acted func(n int) string
 	Alive string // turn that a payload that runs always answers
-}
-
-// talks are the pipes of a payload that takes turns, one for each copy.
-func (c *replica) talks(spec *driver.Spec) error {
-	stdin, input, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	c.turner = &turner{replica: c, answers: newAnswers(), input: input, stdin: stdin}
-	c.stdout.answers = c.turner.answers
-	spec.Stdio.Stdin = stdin
-	return nil
 }
 
 // live is the timed path of a copy that verbs are done to. ctx and bounded are as of hold.
@@ -155,10 +142,10 @@ func (c *replica) pause(ctx context.Context, l Lifecycle) error {
 	timer := time.NewTimer(l.Quiet)
 	defer timer.Stop()
 	select {
-	case <-c.turner.answers.lines:
+	case <-c.answers.lines:
 		return fmt.Errorf("the payload answered a turn within %v after it was paused", l.Quiet)
-	case <-c.turner.answers.wrong:
-		return c.turner.answers.err()
+	case <-c.answers.wrong:
+		return c.answers.err()
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-timer.C:
@@ -173,7 +160,7 @@ func (c *replica) unpause(ctx context.Context, l Lifecycle) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.turner.answer(ctx, from)
+	a, err := c.answer(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -209,10 +196,10 @@ func (c *replica) stop(ctx context.Context, l Lifecycle) error {
 
 // give gives the payload a turn.
 func (c *replica) give(turn string) error {
-	if err := c.turner.answers.ready(); err != nil {
+	if err := c.answers.ready(); err != nil {
 		return err
 	}
-	_, err := c.turner.input.WriteString(turn + " 0\n")
+	_, err := c.input.WriteString(turn + " 0\n")
 	return err
 }
 
@@ -222,7 +209,7 @@ func (c *replica) ask(ctx context.Context, turn string) (answer, error) {
 	if err := c.give(turn); err != nil {
 		return answer{}, err
 	}
-	return c.turner.answer(ctx, from)
+	return c.answer(ctx, from)
 }
 
 // done are the values of the verbs: the median of each.

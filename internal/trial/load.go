@@ -30,7 +30,7 @@ const loadTurn = 5 * time.Millisecond
 // is shut. A nil one is none.
 type loaded struct {
 	load   Load
-	copies []*turner
+	copies []*replica
 	turns  context.Context
 	stop   context.CancelFunc
 	over   sync.WaitGroup // of the goroutines that give turns
@@ -74,7 +74,8 @@ func (r *Runner) begin(ctx context.Context, load Load, part string) (*loaded, er
 	l.changed = sync.NewCond(&l.mu)
 	l.turns, l.stop = context.WithCancel(context.WithoutCancel(ctx)) // close ends them
 	for i := range load.Copies {
-		c, err := newTurner(ctx, r, load.Driver, load.Spec, fmt.Sprintf("%s-%s-%s-%d", driver.Label, r.RunID, part, i))
+		id := fmt.Sprintf("%s-%s-%s-%d", driver.Label, r.RunID, part, i)
+		c, err := newReplica(ctx, r, Job{Driver: load.Driver, Spec: load.Spec, turns: true}, id, id)
 		if c != nil {
 			l.copies = append(l.copies, c)
 		}
@@ -98,7 +99,7 @@ func loadError(err error) error {
 }
 
 // first starts an instance and has it take its first turn, which sets things up.
-func (l *loaded) first(ctx context.Context, c *turner) error {
+func (l *loaded) first(ctx context.Context, c *replica) error {
 	bounded, cancel := context.WithTimeout(ctx, l.load.Timeout)
 	defer cancel()
 	if err := c.hold(ctx, bounded); err != nil {
@@ -109,7 +110,7 @@ func (l *loaded) first(ctx context.Context, c *turner) error {
 }
 
 // turn gives an instance one turn and waits for its answer.
-func (l *loaded) turn(ctx context.Context, c *turner) (answer, error) {
+func (l *loaded) turn(ctx context.Context, c *replica) (answer, error) {
 	from := Now()
 	if _, err := fmt.Fprintf(c.input, "%s %d\n", l.load.Turn, loadTurn.Microseconds()); err != nil {
 		return answer{}, cmpErr(c.ends(), fmt.Errorf("it does not take its turn: %w", err))
@@ -122,7 +123,7 @@ func (l *loaded) turn(ctx context.Context, c *turner) (answer, error) {
 }
 
 // giveTurns gives one instance turns while the load is open, until it is closed.
-func (l *loaded) giveTurns(i int, c *turner) {
+func (l *loaded) giveTurns(i int, c *replica) {
 	for l.mayTurn() {
 		a, err := l.turn(l.turns, c)
 		l.turned(i, a, err)
@@ -240,8 +241,7 @@ func (l *loaded) close() error {
 	l.over.Wait()
 	errs := make([]error, len(l.copies))
 	inTurn(len(l.copies), 8, func(i int) bool {
-		c := l.copies[i]
-		errs[i] = errors.Join(c.replica.close(), c.input.Close(), c.stdin.Close())
+		errs[i] = l.copies[i].close()
 		return true
 	})
 	l.copies = nil

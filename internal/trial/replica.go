@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +34,11 @@ type replica struct {
 	mu    sync.Mutex // guards marks: drivers may mark from another goroutine
 	marks map[driver.Phase]Stamp
 
-	// Of a copy that verbs are done to:
-	turner *turner
-	verbs  map[string][]float64 // what each took, in seconds, by metric
+	// Of a copy that takes turns:
+	answers      *answers
+	input, stdin *os.File // our end, and the payload's
+
+	verbs map[string][]float64 // what each verb took that was done to it, in seconds, by metric
 
 	// Of a copy that is held:
 	release context.CancelFunc // lets it end
@@ -60,17 +63,16 @@ func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*rep
 		c.stdout.read.Close()
 		return nil, driver.Labf("pipe for the payload's errors: %w", err)
 	}
-	c.stdout.answers = job.answers
 	spec := job.Spec
-	var unheard error
-	if job.Lifecycle != nil {
-		unheard = c.talks(&spec)
+	if job.turns || job.Lifecycle != nil {
+		if c.stdin, c.input, err = os.Pipe(); err != nil {
+			return c, driver.Labf("pipe for the payload's turns: %w", err)
+		}
+		c.answers = newAnswers()
+		c.stdout.answers, spec.Stdio.Stdin = c.answers, c.stdin
 	}
 	if c.dir, err = makeDir(r.Dir, id); err != nil {
 		return c, driver.Labf("directory of the instance: %w", err)
-	}
-	if unheard != nil {
-		return c, driver.Labf("pipe for the payload's turns: %w", unheard)
 	}
 	spec.ID = id
 	switch {
@@ -315,8 +317,9 @@ func (c *replica) close() error {
 	if c.release != nil {
 		c.release()
 	}
-	if c.turner != nil {
-		errs = append(errs, c.turner.input.Close(), c.turner.stdin.Close())
+	if c.input != nil {
+		c.input.Close() // finish may have closed it
+		c.stdin.Close()
 	}
 	c.drain() // after a failed start nobody has; a second time it does nothing
 	if c.grouped {

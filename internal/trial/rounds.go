@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,7 +85,7 @@ type block struct {
 // held is one target of the block, with its instances and what its cells gave.
 type held struct {
 	Held
-	copies []*turner
+	copies []*replica
 	err    error    // why the target has failed; nil while it works
 	untidy error    // what could not be removed
 	cells  []served // as Turns
@@ -108,13 +107,6 @@ type slice struct {
 	device       float64
 	counted      bool // device is known
 	said         []string
-}
-
-// turner is one instance that takes turns.
-type turner struct {
-	*replica
-	answers      *answers
-	input, stdin *os.File // our end, and the payload's
 }
 
 func (b *block) measure(ctx context.Context) error {
@@ -169,7 +161,8 @@ func (b *block) loadOf(h *held) *loaded {
 // start brings the instances of one target to life, one after another.
 func (b *block) start(ctx context.Context, number int, h *held) error {
 	for i := range max(1, h.Copies) {
-		c, err := newTurner(ctx, b.runner, h.Driver, h.Spec, fmt.Sprintf("%s-%s-%d-%d-%d", driver.Label, b.runner.RunID, h.Turns[0].Seq, number, i))
+		id := fmt.Sprintf("%s-%s-%d-%d-%d", driver.Label, b.runner.RunID, h.Turns[0].Seq, number, i)
+		c, err := newReplica(ctx, b.runner, Job{Driver: h.Driver, Spec: h.Spec, turns: true}, id, id)
 		if c != nil {
 			h.copies = append(h.copies, c)
 		}
@@ -187,23 +180,6 @@ func (b *block) start(ctx context.Context, number int, h *held) error {
 		}
 	}
 	return nil
-}
-
-// newTurner prepares one instance, with a pipe for its turns. What was made is
-// returned also with an error.
-func newTurner(ctx context.Context, r *Runner, d driver.Driver, spec driver.Spec, id string) (*turner, error) {
-	stdin, input, err := os.Pipe()
-	if err != nil {
-		return nil, driver.Labf("pipe for the payload's turns: %w", err)
-	}
-	c := &turner{answers: newAnswers(), input: input, stdin: stdin}
-	job := Job{Driver: d, Spec: spec, answers: c.answers}
-	job.Spec.Stdio.Stdin = stdin
-	c.replica, err = newReplica(ctx, r, job, id, id)
-	if c.replica == nil {
-		return nil, errors.Join(err, input.Close(), stdin.Close())
-	}
-	return c, err
 }
 
 // deviceEvery: what devices moved is read in every sixteenth turn of a cell. A read takes
@@ -337,7 +313,7 @@ func (e *clockError) Error() string {
 }
 
 // answer waits for the answer to a turn that was given at from.
-func (c *turner) answer(ctx context.Context, from Stamp) (answer, error) {
+func (c *replica) answer(ctx context.Context, from Stamp) (answer, error) {
 	var l line
 	select {
 	case l = <-c.answers.lines:
@@ -370,7 +346,7 @@ func (c *turner) answer(ctx context.Context, from Stamp) (answer, error) {
 const endGrace = 20 * time.Second
 
 // finish ends the input, after which the payload ends by itself, or is ended.
-func (c *turner) finish() (warning string) {
+func (c *replica) finish() (warning string) {
 	c.input.Close()
 	if c.over == nil {
 		return ""
@@ -416,7 +392,7 @@ func (h *held) close() error {
 	inTurn(len(h.copies), 8, func(i int) bool {
 		c := h.copies[i]
 		warnings[i] = c.finish()
-		errs[i] = errors.Join(c.replica.close(), c.stdin.Close())
+		errs[i] = c.close()
 		return true
 	})
 	for _, w := range warnings {

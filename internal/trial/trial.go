@@ -88,7 +88,7 @@ type Job struct {
 	// nil for nothing.
 	Load *Load
 
-	answers *answers // of a payload that takes turns; nil for another
+	turns bool // the payload takes turns, as with Lifecycle
 }
 
 // Shared is a file that is made afresh for a trial, mounted into each of its
