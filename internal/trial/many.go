@@ -193,11 +193,7 @@ func (t *running) count(ctx context.Context, errs []error) ([]sample.Value, erro
 			return nil, nil
 		}
 	}
-	var watches []driver.Watch
-	for _, c := range t.copies {
-		watches = append(watches, c.instance.Watch()...)
-	}
-	values, err := t.census(watches)
+	values, err := t.census(watchesOf(t.copies))
 	for i, c := range t.copies { // what ended meanwhile was counted with the others
 		errs[i] = c.ends()
 	}

@@ -46,6 +46,15 @@ type replica struct {
 	waitErr error
 }
 
+// watchesOf are the watches of copies, in their order.
+func watchesOf(copies []*replica) []driver.Watch {
+	var all []driver.Watch
+	for _, c := range copies {
+		all = append(all, c.instance.Watch()...)
+	}
+	return all
+}
+
 // newReplica makes all that one instance needs outside the clock. On error the
 // replica holds what was made so far, for close to remove.
 func newReplica(ctx context.Context, r *Runner, job Job, group, id string) (*replica, error) {

@@ -294,11 +294,7 @@ func (b *block) device(h *held, turn Turn) (bytes float64, ok bool, err error) {
 	if !turn.Device || b.rounds.Device == nil {
 		return 0, false, nil
 	}
-	var on []driver.Watch
-	for _, c := range h.copies {
-		on = append(on, c.instance.Watch()...)
-	}
-	bytes, ok, err = b.rounds.Device(on)
+	bytes, ok, err = b.rounds.Device(watchesOf(h.copies))
 	if err != nil {
 		return 0, false, phased{"wait", driver.Labf("bytes of devices: %w", err)}
 	}

@@ -336,10 +336,7 @@ func (t *running) blameTimeout(errs []error) {
 // beginProbes arms the probes in order; the returned function ends them in the
 // opposite order, the last armed being the nearest to the payload.
 func (t *running) beginProbes(ctx context.Context) (func() ([]sample.Value, error), error) {
-	var watches []driver.Watch
-	for _, c := range t.copies {
-		watches = append(watches, c.instance.Watch()...)
-	}
+	watches := watchesOf(t.copies)
 	var ends []func() ([]sample.Value, error)
 	endAll := func() ([]sample.Value, error) {
 		var values []sample.Value
