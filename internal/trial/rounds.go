@@ -453,19 +453,8 @@ func (h *held) fill(r *sample.Record, turn int, b *block) {
 		return
 	}
 	r.Values, r.Slices = nil, nil
-	r.Failure = Fail(phaseOf(err), err)
-	var ended *exitError
-	if errors.As(err, &ended) {
-		if r.Failure.Signal = ended.exit.Signal; ended.exit.Signal == 0 {
-			r.Failure.ExitCode = &ended.exit.Code
-		}
-	}
-	for _, c := range h.copies {
-		if tail := c.stderr.tail(); tail != "" {
-			r.Failure.Stderr = tail
-			break
-		}
-	}
+	r.Failure = failOf(err)
+	r.Failure.Stderr = firstTail(h.copies)
 }
 
 // slicesOf puts a cell's slices into columns.

@@ -433,25 +433,14 @@ func (t *running) failure(err error) *sample.Failure {
 	if err == nil {
 		return nil
 	}
-	f := Fail(phaseOf(err), err)
-	var ended *exitError
-	if errors.As(err, &ended) {
-		f.Signal = ended.exit.Signal
-		if f.Signal == 0 {
-			f.ExitCode = &ended.exit.Code
-		}
-	}
+	f := failOf(err)
 	var several *copiesError
 	if errors.As(err, &several) {
 		f.Copies, f.Each = several.failed, several.each()
 	}
-	for _, c := range t.inOrder(f.Copies) {
-		if tail := c.stderr.tail(); tail != "" {
-			f.Stderr = tail
-			break
-		}
-	}
-	if of := t.inOrder(f.Copies); len(of) > 0 {
+	of := t.inOrder(f.Copies)
+	f.Stderr = firstTail(of)
+	if len(of) > 0 {
 		f.Reached = of[0].reached()
 	}
 	return f
@@ -550,6 +539,30 @@ func phaseOf(err error) string {
 		return p.phase
 	}
 	return "wait"
+}
+
+// failOf is what a record holds of an error of a trial: Fail in the phase in which it
+// arose, with the end of the payload where that is the error.
+func failOf(err error) *sample.Failure {
+	f := Fail(phaseOf(err), err)
+	var ended *exitError
+	if errors.As(err, &ended) {
+		f.Signal = ended.exit.Signal
+		if f.Signal == 0 {
+			f.ExitCode = &ended.exit.Code
+		}
+	}
+	return f
+}
+
+// firstTail is the end of the first standard error that is not empty; "" for none.
+func firstTail(copies []*replica) string {
+	for _, c := range copies {
+		if tail := c.stderr.tail(); tail != "" {
+			return tail
+		}
+	}
+	return ""
 }
 
 // Fail is what a record holds of an error of a phase of its trial: a laboratory's
