@@ -249,10 +249,10 @@ func (c *replica) ready() time.Duration {
 	return c.at(driver.PhaseActed).Sub(c.at(driver.PhaseRequest))
 }
 
-// stepped gives the values of a copy that came so far and no further.
+// stepped gives the values of the steps.
 func (c *replica) stepped() []sample.Value {
 	var values []sample.Value
-	for step, at := range c.reached() {
+	for step, at := range c.steps() {
 		values = append(values, sample.Value{Metric: step, Value: at})
 	}
 	return values
@@ -260,23 +260,18 @@ func (c *replica) stepped() []sample.Value {
 
 // general gives the values of the marks, which every trial has.
 func (c *replica) general() []sample.Value {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	request, acted, exit := c.marks[driver.PhaseRequest], c.marks[driver.PhaseActed], c.marks[driver.PhaseExit]
-	values := []sample.Value{
-		{Metric: sample.Ready, Value: acted.Sub(request).Seconds()},
-		{Metric: sample.Wall, Value: exit.Sub(request).Seconds()},
-		{Metric: sample.Run, Value: exit.Sub(acted).Seconds()},
-	}
-	for step, at := range c.steps() {
-		values = append(values, sample.Value{Metric: step, Value: at})
-	}
-	return values
+	request, acted, exit := c.at(driver.PhaseRequest), c.at(driver.PhaseActed), c.at(driver.PhaseExit)
+	return append(c.stepped(),
+		sample.Value{Metric: sample.Ready, Value: acted.Sub(request).Seconds()},
+		sample.Value{Metric: sample.Wall, Value: exit.Sub(request).Seconds()},
+		sample.Value{Metric: sample.Run, Value: exit.Sub(acted).Seconds()})
 }
 
 // steps are the marks that the target's family adds, in seconds since the request; nil
-// for none. The caller has the lock.
+// for none.
 func (c *replica) steps() map[string]float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var steps map[string]float64
 	for phase, at := range c.marks {
 		if phase != driver.PhaseRequest && phase != driver.PhaseActed && phase != driver.PhaseExit {
@@ -287,13 +282,6 @@ func (c *replica) steps() map[string]float64 {
 		}
 	}
 	return steps
-}
-
-// reached are the steps of a start that failed.
-func (c *replica) reached() map[string]float64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.steps()
 }
 
 // used gives the values of getrusage(2) where the target can tell.

@@ -441,7 +441,7 @@ func (t *running) failure(err error) *sample.Failure {
 	of := t.inOrder(f.Copies)
 	f.Stderr = firstTail(of)
 	if len(of) > 0 {
-		f.Reached = of[0].reached()
+		f.Reached = of[0].steps()
 	}
 	return f
 }
