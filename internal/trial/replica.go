@@ -206,9 +206,11 @@ func (c *replica) evaluate(job Job) ([]sample.Value, error) {
 	if err := errors.Join(c.stdout.err, c.stderr.err); err != nil {
 		return nil, phased{"wait", driver.Labf("reading the payload's output: %w", err)}
 	}
-	silent := c.marks[driver.PhaseActed] == 0
+	silent := c.at(driver.PhaseActed) == 0
 	if silent && job.Unmarked {
+		c.mu.Lock()
 		c.marks[driver.PhaseActed] = c.marks[driver.PhaseExit]
+		c.mu.Unlock()
 	} else if silent {
 		return nil, phased{"wait", fmt.Errorf("the payload ended with exit code 0 but never acted inside the target: its first output was not the mark of %s", driver.Mark)}
 	}

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -46,4 +47,24 @@ func TestWarningsOnce(t *testing.T) {
 	if want := []sample.Warning{out, errs}; !slices.Equal(r.warnings, want) {
 		t.Errorf("got %v, want %v", r.warnings, want)
 	}
+}
+
+// A machine may be marked as off while its trial is evaluated already: its instance does not
+// wait for that for ever. (Without the race detector this fails now and then.)
+func TestMarkWhileEvaluated(t *testing.T) {
+	r := &replica{stdout: &stream{}, stderr: &stream{}, there: make(chan struct{}),
+		marks: map[driver.Phase]Stamp{driver.PhaseRequest: 10, driver.PhaseExit: 30}}
+	marked := make(chan struct{})
+	go func() {
+		defer close(marked)
+		for i := range 10_000 {
+			r.mark(driver.Phase(strconv.Itoa(i)))
+		}
+	}()
+	for range 100 {
+		if _, err := r.evaluate(Job{Unmarked: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	<-marked
 }
