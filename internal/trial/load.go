@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func (l *loaded) first(ctx context.Context, c *replica) error {
 func (l *loaded) turn(ctx context.Context, c *replica) (answer, error) {
 	from := Now()
 	if _, err := fmt.Fprintf(c.input, "%s %d\n", l.load.Turn, loadTurn.Microseconds()); err != nil {
-		return answer{}, cmpErr(c.ends(), fmt.Errorf("it does not take its turn: %w", err))
+		return answer{}, cmp.Or(c.ends(), fmt.Errorf("it does not take its turn: %w", err))
 	}
 	a, err := c.answer(ctx, from)
 	if err != nil {

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,7 +250,7 @@ func (b *block) slice(ctx context.Context, h *held, turn Turn) (slice, error) {
 	for i, c := range h.copies {
 		from[i] = Now()
 		if _, err := c.input.WriteString(text); err != nil {
-			return slice{}, cmpErr(c.ends(), phased{"wait", fmt.Errorf("the payload does not take its turn: %w", err)})
+			return slice{}, cmp.Or[error](c.ends(), phased{"wait", fmt.Errorf("the payload does not take its turn: %w", err)})
 		}
 	}
 	s := slice{from: from[0], counted: counted}
@@ -278,15 +279,6 @@ func (b *block) slice(ctx context.Context, h *held, turn Turn) (slice, error) {
 	after, _, err := b.device(h, turn)
 	s.device = after - before
 	return s, err
-}
-
-// cmpErr is the first that is an error.
-func cmpErr(errs ...error) error {
-	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	if i < 0 {
-		return nil
-	}
-	return errs[i]
 }
 
 // device reads what devices have moved for a target, where the turn asks for it.
@@ -436,7 +428,7 @@ func (b *block) records(cause error) []sample.Record {
 // fill puts what a cell gave into its record.
 func (h *held) fill(r *sample.Record, turn int, b *block) {
 	cell := h.cells[turn]
-	err := cmpErr(cell.err, h.err, h.untidy)
+	err := cmp.Or(cell.err, h.err, h.untidy)
 	if err == nil && len(cell.slices) == 0 {
 		err = phased{"wait", driver.Labf("no round visited it")}
 	}
