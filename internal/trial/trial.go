@@ -234,13 +234,13 @@ func (t *running) prepare(ctx context.Context) error {
 	}
 	made := make([]*replica, max(1, t.job.Copies))
 	errs := make([]error, len(made))
-	make := func(i int) bool {
+	prepareCopy := func(i int) bool {
 		id := fmt.Sprintf("%s-%s-%d-%d", driver.Label, t.runner.RunID, t.job.Seq, i)
 		made[i], errs[i] = newReplica(ctx, t.runner, t.job, path.Join(t.group, id), id)
 		return errs[i] == nil
 	}
-	if make(0) { // the first alone: with it comes what they share, such as the groups above theirs
-		inTurn(len(made)-1, t.aside(), func(i int) bool { return make(i + 1) })
+	if prepareCopy(0) { // the first alone: with it comes what they share, such as the groups above theirs
+		inTurn(len(made)-1, t.aside(), func(i int) bool { return prepareCopy(i + 1) })
 	}
 	t.copies = slices.DeleteFunc(made, func(c *replica) bool { return c == nil })
 	for _, err := range errs {
