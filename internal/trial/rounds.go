@@ -322,7 +322,7 @@ func (c *replica) answer(ctx context.Context, from Stamp) (answer, error) {
 	}
 	a.at = l.at
 	switch {
-	case !a.timed:
+	case a.own == 0:
 		a.own = max(bracket, 1)
 	case a.own > bracket:
 		return a, phased{"parse", &clockError{a.own, bracket}}

@@ -19,10 +19,8 @@ type answer struct {
 	at    Stamp // when the laboratory had read it
 	count float64
 	own   time.Duration // END - BEGIN; 0 where the line names no times
-	timed bool
-	cpu   time.Duration
-	used  bool    // the line names its CPU time
-	bytes float64 // of bytes=N
+	cpu   time.Duration // 0 where the line names none
+	bytes float64       // of bytes=N
 	said  []string
 }
 
@@ -76,10 +74,10 @@ func readAnswer(line string) (answer, error) {
 		return wrong("END is not after BEGIN")
 	}
 	if len(times) >= 2 {
-		a.own, a.timed = time.Duration(times[1]-times[0]), true
+		a.own = time.Duration(times[1] - times[0])
 	}
 	if len(times) == 3 {
-		a.cpu, a.used = time.Duration(times[2]), true
+		a.cpu = time.Duration(times[2])
 	}
 	if len(words)-numbers > mostSaid {
 		return wrong("it has too many words")
