@@ -3,6 +3,8 @@ package sys
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +81,25 @@ func readAll(l limit.Limit) func(*os.File, error) ([]byte, error) {
 		}
 		return data, nil
 	}
+}
+
+// FindProgram looks for a program in dirs, then in PATH, then where Debian installs
+// daemons: a user's PATH lacks the sbin directories.
+func FindProgram(dirs []string, program string) (string, error) {
+	for _, dir := range dirs {
+		if path := filepath.Join(dir, program); Executable(path) {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath(program); err == nil {
+		return filepath.Abs(path)
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin"} {
+		if path := filepath.Join(dir, program); Executable(path) {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
 }
 
 // Executable tells a program from a directory of the same name.

@@ -47,7 +47,7 @@ func (d *apiDriver) Named(ctx context.Context, name string) driver.Driver {
 	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	if _, err := find(d.lab, runtime); err != nil && !d.engine.userEngineKnows(ctx, runtime) {
+	if _, err := sys.FindProgram(d.lab.ToolDirs, runtime); err != nil && !d.engine.userEngineKnows(ctx, runtime) {
 		return nil
 	}
 	return d.with(name, d.engine, runtime, "", 345)
@@ -86,7 +86,9 @@ func (d *apiDriver) Sweep(ctx context.Context, runDir string) ([]string, error) 
 }
 
 // Locate implements driver.Located: the daemon's binary.
-func (d *apiDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+func (d *apiDriver) Locate() (string, error) {
+	return sys.FindProgram(d.lab.ToolDirs, d.engine.flavor.program)
+}
 
 // Stale implements driver.Staler: what a check found may be of another engine.
 func (d *apiDriver) Stale(found driver.Facts) bool { return d.engine.stale(found) }
@@ -161,7 +163,7 @@ func (d *apiDriver) imageOf(ctx context.Context, c *client.Client, spec driver.S
 // ready makes sure that the engine runs and has the runtime.
 func (d *apiDriver) ready(ctx context.Context) error {
 	if d.runtime != "" {
-		if _, err := find(d.lab, d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
+		if _, err := sys.FindProgram(d.lab.ToolDirs, d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
 			return &driver.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
 		}
 	}

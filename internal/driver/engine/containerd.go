@@ -133,7 +133,7 @@ func (d *containerdDriver) Named(_ context.Context, name string) driver.Driver {
 // name.
 func handlerNamed(lab driver.Lab, name, runtime string, order int) (handler, bool) {
 	h := handler{name: name, shim: runcShim, binary: runtime, needs: runtime, start: namedStart, order: order}
-	if _, err := find(lab, runtime); err == nil {
+	if _, err := sys.FindProgram(lab.ToolDirs, runtime); err == nil {
 		return h, true
 	}
 	parts := strings.Split(runtime, ".")
@@ -157,12 +157,14 @@ func (d *containerdDriver) Sweep(ctx context.Context, runDir string) ([]string, 
 }
 
 // Locate implements driver.Located: the daemon's binary.
-func (d *containerdDriver) Locate() (string, error) { return find(d.lab, d.engine.flavor.program) }
+func (d *containerdDriver) Locate() (string, error) {
+	return sys.FindProgram(d.lab.ToolDirs, d.engine.flavor.program)
+}
 
 // ready sees that the engine is there, and the handler's programs.
 func (d *containerdDriver) ready(ctx context.Context) error {
 	if needs := d.handler.needs; needs != "" {
-		if _, err := find(d.lab, needs); err != nil {
+		if _, err := sys.FindProgram(d.lab.ToolDirs, needs); err != nil {
 			return &driver.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
 		}
 	}
@@ -317,7 +319,7 @@ func (d *containerdDriver) options() (any, error) {
 	if d.handler.binary == "" {
 		return nil, nil
 	}
-	binary, err := find(d.lab, d.handler.binary)
+	binary, err := sys.FindProgram(d.lab.ToolDirs, d.handler.binary)
 	if err != nil {
 		return nil, &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " is not installed", Remedy: d.handler.remedy}
 	}

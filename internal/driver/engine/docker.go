@@ -89,7 +89,7 @@ func startDockerd(e *engine, program, socket string) (daemonCommand, error) {
 		if name == stockRuntime {
 			continue
 		}
-		if binary, err := find(e.lab, runtime); err == nil {
+		if binary, err := sys.FindProgram(e.lab.ToolDirs, runtime); err == nil {
 			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
 		}
 	}

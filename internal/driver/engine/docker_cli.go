@@ -23,7 +23,7 @@ import (
 type clientDriver struct{ *apiDriver }
 
 // Locate implements driver.Located: the client's binary.
-func (d clientDriver) Locate() (string, error) { return find(d.lab, "docker") }
+func (d clientDriver) Locate() (string, error) { return sys.FindProgram(d.lab.ToolDirs, "docker") }
 
 // Stale implements driver.Staler: what a check found may be of another engine, or
 // of another binary of its daemon.

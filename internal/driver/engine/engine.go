@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/launch"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // kind is one engine: what tare knows of it, and its drivers.
@@ -257,7 +258,7 @@ func (e *engine) start(ctx context.Context) error {
 	if unused := e.unused(); unused != "" {
 		but = ", and " + unused
 	}
-	program, err := find(e.lab, e.flavor.program)
+	program, err := sys.FindProgram(e.lab.ToolDirs, e.flavor.program)
 	if err != nil {
 		return e.cannot(e.flavor.remedy, "%s is not installed%s", e.flavor.program, but)
 	}

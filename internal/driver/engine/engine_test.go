@@ -167,7 +167,7 @@ func TestPodRunc(t *testing.T) { contract(t, "cri/runc", "no-such-containerd", n
 func TestPodCrun(t *testing.T) { contract(t, "cri/crun", "no-such-containerd", nil) }
 
 func TestPodYouki(t *testing.T) {
-	if _, err := find(laboratory(t), "youki"); err != nil {
+	if _, err := sys.FindProgram(laboratory(t).ToolDirs, "youki"); err != nil {
 		t.Skipf("youki is not installed (make tools, with cargo): %v", err)
 	}
 	contract(t, "cri/youki", "no-such-containerd", nil)
@@ -177,7 +177,7 @@ func TestPodYouki(t *testing.T) {
 func TestPodRunsc(t *testing.T) {
 	lab := laboratory(t)
 	d := named(t, lab, "cri/runsc")
-	if _, err := find(lab, runscShim); err != nil {
+	if _, err := sys.FindProgram(lab.ToolDirs, runscShim); err != nil {
 		cannotWith(t, d, runscShim+" is not installed (make tools)")
 		return
 	}

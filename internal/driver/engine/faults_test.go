@@ -111,7 +111,7 @@ func TestChecksOfAnotherEngineAreStale(t *testing.T) {
 	private := func(daemon, digest string) driver.Facts {
 		return driver.Facts{Notes: map[string]string{noteEngine: privateEngine, "daemon": daemon, noteDaemonDigest: digest}}
 	}
-	program, err := find(driver.Lab{}, "sh")
+	program, err := sys.FindProgram(nil, "sh")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -162,30 +161,11 @@ func (d *Driver) Locate() (path string, err error) {
 		}
 		return d.runtime.Path, nil
 	}
-	path, err = d.find()
+	path, err = sys.FindProgram(d.lab.ToolDirs, d.runtime.Binary)
 	if err != nil {
 		return "", d.cannot(d.runtime.Remedy, "%s is not installed", d.runtime.Binary)
 	}
 	return path, nil
-}
-
-// find looks for the binary in the laboratory's own directories, then in PATH,
-// then where Debian installs it: a user's PATH lacks the sbin directories.
-func (d *Driver) find() (string, error) {
-	for _, dir := range d.lab.ToolDirs {
-		if path := filepath.Join(dir, d.runtime.Binary); sys.Executable(path) {
-			return path, nil
-		}
-	}
-	if path, err := exec.LookPath(d.runtime.Binary); err == nil {
-		return filepath.Abs(path)
-	}
-	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin"} {
-		if path := filepath.Join(dir, d.runtime.Binary); sys.Executable(path) {
-			return path, nil
-		}
-	}
-	return "", exec.ErrNotFound
 }
 
 // usualPath is the PATH of a Docker container.

@@ -76,7 +76,7 @@ func unsealed(err error) bool {
 
 // TestYouki may skip: it is built only where Rust is.
 func TestYouki(t *testing.T) {
-	if _, err := New(drivertest.New(t), youki()).find(); err != nil {
+	if _, err := New(drivertest.New(t), youki()).Locate(); err != nil {
 		t.Skipf("youki is not installed (make tools, with cargo): %v", err)
 	}
 	contract(t, "youki")

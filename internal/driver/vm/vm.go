@@ -183,16 +183,7 @@ func (d *Driver) Cannot(remedy, format string, args ...any) error {
 
 // Locate implements driver.Located: the absolute path of the VMM's program.
 func (d *Driver) Locate() (string, error) {
-	for _, dir := range d.lab.ToolDirs {
-		path := filepath.Join(dir, d.vmm.Binary)
-		if sys.Executable(path) {
-			return path, nil
-		}
-	}
-	path, err := exec.LookPath(d.vmm.Binary)
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
+	path, err := sys.FindProgram(d.lab.ToolDirs, d.vmm.Binary)
 	if err != nil {
 		return "", d.Cannot(d.vmm.Remedy, "%s is not installed", d.vmm.Binary)
 	}
