@@ -280,29 +280,22 @@ func containerdLoad(ctx context.Context, c *containerd.Client, s source, keeper 
 
 // Prepare implements driver.Driver: the engine runs and has the image.
 func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
-	if err := d.ready(ctx); err != nil {
-		return nil, err
-	}
-	c, err := d.engine.connection()
+	c, err := d.contain(ctx, spec, dir)
 	if err != nil {
 		return nil, err
 	}
-	if d.engine.isElsewhere(d.Name()) {
-		spec.Cgroup = ""
-	}
-	i := &task{driver: d, spec: spec, client: c, dir: dir}
-	name, err := d.imageOf(ctx, c, spec)
+	i := &task{contained: c, driver: d}
+	name, err := d.imageOf(ctx, c.client, spec)
 	if err == nil {
-		i.keeper, err = d.engine.snapshotter(ctx, c)
+		i.keeper, err = d.engine.snapshotter(ctx, c.client)
 	}
 	if err == nil {
-		err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) error {
-			image, err := c.GetImage(ctx, name)
-			i.image = image
+		err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) (err error) {
+			i.image, err = c.client.GetImage(ctx, name)
 			return err
 		})
 	}
-	if err == nil && spec.Cgroup != "" {
+	if err == nil && c.spec.Cgroup != "" {
 		var trees sys.Hierarchies
 		if trees, err = sys.Cgroups(); err == nil {
 			err = trees.Make(i.group(driver.RoleRuntime))

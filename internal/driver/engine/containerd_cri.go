@@ -126,18 +126,12 @@ func (d *podDriver) Check(ctx context.Context) (driver.Facts, error) {
 
 // Prepare implements driver.Driver: the engine runs, answers, and has the image.
 func (d *podDriver) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
-	if err := d.ready(ctx); err != nil {
-		return nil, err
-	}
-	c, err := d.engine.connection()
+	c, err := d.contain(ctx, spec, dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &pod{driver: d, spec: spec, dir: dir, client: c, cri: criRuntime(c), ended: make(chan ending, 1)}
-	if d.engine.isElsewhere(d.Name()) {
-		p.spec.Cgroup = ""
-	}
-	if p.image, err = d.imageOf(ctx, c, spec); err != nil {
+	p := &pod{contained: c, driver: d, cri: criRuntime(c.client), ended: make(chan ending, 1)}
+	if p.image, err = d.imageOf(ctx, c.client, spec); err != nil {
 		return nil, err
 	}
 	err = d.engine.bounded(ctx, queueTime, func(ctx context.Context) error {
@@ -283,16 +277,4 @@ func (p *pod) makeGroups() error {
 		return driver.Labf("groups of a pod: %w", err)
 	}
 	return nil
-}
-
-func (p *pod) removeGroups() error {
-	if p.spec.Cgroup == "" {
-		return nil
-	}
-	var errs []error
-	for _, r := range []driver.Role{driver.RolePayload, driver.RoleRuntime} {
-		_, err := sys.RemoveCgroups(p.group(r))
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

@@ -7,51 +7,37 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	tasks "github.com/containerd/containerd/api/services/tasks/v1"
-	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/errdefs"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/bundle"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // pod is a sandbox with one container, made as the kubelet makes them.
 type pod struct {
+	*contained
 	driver *podDriver
-	spec   driver.Spec
-	dir    string
-	client *containerd.Client
 	cri    cri.RuntimeServiceClient
 	image  string
 	netns  string // where the daemon's streaming server listens, see networkOf
 	log    *podLog
 	ended  chan ending
 
-	requests  // its lock guards what follows
+	// Its lock guards what follows, too:
 	container string
-	started   bool
 	attached  *attachment
-	died      atomic.Bool // seen to have ended
 }
-
-func (p *pod) group(r driver.Role) string { return path.Join(p.spec.Cgroup, string(r)) }
 
 // marked reports whether the payload is preceded by the laboratory's mark.
 func (p *pod) marked() bool { return p.spec.Args[0] == driver.Mark }
 
 // Watch implements driver.Instance: the sandbox's own process has a group of its own.
 func (p *pod) Watch() []driver.Watch {
-	payload := driver.Watch{Role: driver.RolePayload}
-	watch := p.driver.engine.watch()
-	if p.spec.Cgroup != "" {
-		payload.Cgroup = p.group(driver.RolePayload)
-		watch = append(watch, driver.Watch{Role: driver.RoleRuntime, Cgroup: p.group(driver.RoleRuntime)})
-	}
+	pid := 0
 	p.mu.Lock()
 	running := p.started && !p.closed
 	p.mu.Unlock()
@@ -59,22 +45,22 @@ func (p *pod) Watch() []driver.Watch {
 		ctx, cancel := context.WithTimeout(context.Background(), watchGrace)
 		defer cancel()
 		if r, err := p.client.TaskService().Get(ctx, &tasks.GetRequest{ContainerID: p.container}); err == nil {
-			payload.PID = int(r.GetProcess().GetPid()) // 0 where the engine cannot tell in time
+			pid = int(r.GetProcess().GetPid()) // 0 where the engine cannot tell in time
 		}
 	}
-	return append(watch, payload)
+	return p.watch(pid)
 }
 
 // Start implements driver.Instance. A start costs what it costs a node: the sandbox is
 // run, with its network, and the container is made and started in it.
 func (p *pod) Start(ctx context.Context, mark func(driver.Phase)) error {
-	return p.start(ctx, p.driver.engine.engine, p.kill, func(life context.Context) error { return p.begin(ctx, life, mark) })
+	return p.start(ctx, p.engine.engine, p.kill, func(life context.Context) error { return p.begin(ctx, life, mark) })
 }
 
 // begin makes the requests of a start. Between them it checks whether ctx was
 // cancelled.
 func (p *pod) begin(ctx, life context.Context, mark func(driver.Phase)) error {
-	e := p.driver.engine
+	e := p.engine
 	sandbox, err := p.cri.RunPodSandbox(life, &cri.RunPodSandboxRequest{Config: p.sandboxConfig(driver.RoleRuntime), RuntimeHandler: p.driver.class()})
 	if err != nil {
 		return e.explain("run the sandbox of", err)
@@ -167,26 +153,16 @@ func (p *pod) Wait(ctx context.Context) (driver.Exit, error) {
 		if e.err == nil {
 			p.died.Store(true)
 			if e.err = p.attached.drained(ctx); e.err == nil {
-				e.err = p.driver.engine.private.complete(p.container)
+				e.err = p.engine.private.complete(p.container)
 			}
 		}
 		if ctx.Err() != nil {
 			return driver.Exit{}, ctx.Err()
 		}
 		if e.err != nil {
-			return driver.Exit{}, p.driver.engine.explain("wait for", e.err)
+			return driver.Exit{}, p.engine.explain("wait for", e.err)
 		}
 		return driver.Exit{Code: e.code}, nil
-	}
-}
-
-// kill ends the payload without asking the engine, which may be busy.
-func (p *pod) kill() {
-	if p.spec.Cgroup == "" || p.died.Load() {
-		return // Close asks the engine
-	}
-	if trees, err := sys.Cgroups(); err == nil {
-		_ = trees.Kill(p.group(driver.RolePayload))
 	}
 }
 
@@ -198,7 +174,7 @@ func (p *pod) Close() error {
 	}
 	var errs []error
 	if begun {
-		errs = append(errs, p.quiesce(p.driver.engine.engine, p.kill))
+		errs = append(errs, p.quiesce(p.engine.engine, p.kill))
 		p.kill() // what came to be after it was cancelled
 		errs = append(errs, p.remove())
 		p.cancel()
@@ -212,7 +188,7 @@ func (p *pod) Close() error {
 
 // remove has the engine remove the pod, also one whose making it has given up.
 func (p *pod) remove() error {
-	e := p.driver.engine
+	e := p.engine
 	if e.dead() != nil {
 		return nil
 	}
@@ -230,7 +206,7 @@ func (p *pod) labels() map[string]string {
 
 // parent is the cgroup in which the engine makes a group for each container.
 func (p *pod) parent(r driver.Role) string {
-	switch private := p.driver.engine.private; {
+	switch private := p.engine.private; {
 	case p.spec.Cgroup != "":
 		return path.Join("/", p.group(r))
 	case private != nil:

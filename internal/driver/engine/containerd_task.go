@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"sync/atomic"
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/bundle"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 type (
@@ -35,45 +33,34 @@ func contentDigest(text string) digest.Digest { return digest.Digest(text) }
 
 // task is one container of containerd's, driven as "ctr run" drives one.
 type task struct {
+	*contained
 	driver *containerdDriver
-	spec   driver.Spec
-	dir    string
-	client *containerd.Client
 	image  containerd.Image
 	keeper string // the snapshotter
 
-	requests  // its lock guards what follows
+	// Its lock guards what follows, too:
 	container containerd.Container
 	task      containerd.Task
-	started   bool
 	stdin     *os.File
 	ended     <-chan containerd.ExitStatus
-	execs     int         // processes that were made ready besides the payload
-	died      atomic.Bool // seen to have ended
+	execs     int // processes that were made ready besides the payload
 }
-
-func (i *task) group(r driver.Role) string { return path.Join(i.spec.Cgroup, string(r)) }
 
 // Watch implements driver.Instance: the shim has a group of its own.
 func (i *task) Watch() []driver.Watch {
-	payload := driver.Watch{Role: driver.RolePayload}
-	watch := i.driver.engine.watch()
-	if i.spec.Cgroup != "" {
-		payload.Cgroup = i.group(driver.RolePayload)
-		watch = append(watch, driver.Watch{Role: driver.RoleRuntime, Cgroup: i.group(driver.RoleRuntime)})
-	}
+	pid := 0
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	if i.started && !i.closed {
-		payload.PID = int(i.task.Pid())
+		pid = int(i.task.Pid())
 	}
-	return append(watch, payload)
+	i.mu.Unlock()
+	return i.watch(pid)
 }
 
 // Start implements driver.Instance. A start costs what it costs a user of "ctr
 // run": container and task are made, and the task is started.
 func (i *task) Start(ctx context.Context, mark func(driver.Phase)) error {
-	return i.start(ctx, i.driver.engine.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
+	return i.start(ctx, i.engine.engine, i.kill, func(life context.Context) error { return i.begin(ctx, life, mark) })
 }
 
 func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
@@ -85,12 +72,12 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 		containerd.WithNewSnapshot(i.spec.ID, i.image), containerd.WithRuntime(i.driver.handler.shim, opts),
 		containerd.WithContainerLabels(map[string]string{labelKey: owner()}), containerd.WithNewSpec(i.specOpts()...))
 	if err != nil {
-		return i.driver.engine.explain("create", err)
+		return i.engine.explain("create", err)
 	}
 	i.mu.Lock()
 	i.container = c
 	i.mu.Unlock()
-	i.driver.engine.watchdog.beat()
+	i.engine.watchdog.beat()
 	mark(driver.PhaseCreated)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -105,20 +92,20 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 	}
 	t, err := c.NewTask(life, cio.NewCreator(streams, cio.WithFIFODir(i.dir)), taskOpts...)
 	if err != nil {
-		return i.driver.engine.explain("create a task of", err)
+		return i.engine.explain("create a task of", err)
 	}
 	i.mu.Lock()
 	i.task = t
 	i.mu.Unlock()
-	i.driver.engine.watchdog.beat()
+	i.engine.watchdog.beat()
 	if i.ended, err = t.Wait(life); err != nil {
-		return i.driver.engine.explain("wait for", err)
+		return i.engine.explain("wait for", err)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err := t.Start(life); err != nil {
-		return i.driver.engine.explain("start", err)
+		return i.engine.explain("start", err)
 	}
 	i.mu.Lock()
 	i.started = true
@@ -184,7 +171,7 @@ func (i *task) Wait(ctx context.Context) (driver.Exit, error) {
 			return driver.Exit{}, ctx.Err()
 		}
 		if err != nil {
-			return driver.Exit{}, i.driver.engine.explain("wait for", err)
+			return driver.Exit{}, i.engine.explain("wait for", err)
 		}
 		i.died.Store(true)
 		copied := make(chan struct{})
@@ -200,16 +187,6 @@ func (i *task) Wait(ctx context.Context) (driver.Exit, error) {
 	}
 }
 
-// kill ends the payload without asking the engine, which may be busy.
-func (i *task) kill() {
-	if i.spec.Cgroup == "" || i.died.Load() {
-		return // Close asks the engine
-	}
-	if trees, err := sys.Cgroups(); err == nil {
-		_ = trees.Kill(i.group(driver.RolePayload))
-	}
-}
-
 // Close implements driver.Instance.
 func (i *task) Close() error {
 	first, begun := i.first()
@@ -218,7 +195,7 @@ func (i *task) Close() error {
 	}
 	var errs []error
 	if begun {
-		errs = append(errs, i.quiesce(i.driver.engine.engine, i.kill))
+		errs = append(errs, i.quiesce(i.engine.engine, i.kill))
 		i.kill() // what came to be after it was cancelled
 		if i.stdin != nil {
 			_ = i.stdin.SetReadDeadline(time.Now()) // a file that knows no deadlines does not block
@@ -233,24 +210,18 @@ func (i *task) Close() error {
 			i.stdin.Close()
 		}
 	}
-	if i.spec.Cgroup != "" {
-		for _, r := range []driver.Role{driver.RolePayload, driver.RoleRuntime} {
-			_, err := sys.RemoveCgroups(i.group(r))
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.removeGroups())...)
 }
 
 // remove has containerd forget the container.
 func (i *task) remove() error {
-	if i.container == nil || i.driver.engine.dead() != nil {
+	if i.container == nil || i.engine.dead() != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
 	defer cancel()
-	if err := containerdRemove(ctx, i.container); err != nil && i.driver.engine.dead() == nil {
-		return i.driver.engine.unremoved(ctx, err)
+	if err := containerdRemove(ctx, i.container); err != nil && i.engine.dead() == nil {
+		return i.engine.unremoved(ctx, err)
 	}
 	return nil
 }
@@ -300,7 +271,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bundle.BindMounts(s.Mounts)), ociVersion}
 	if s.Cgroup != "" {
 		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(driver.RolePayload))))
-	} else if p := i.driver.engine.private; p != nil {
+	} else if p := i.engine.private; p != nil {
 		opts = append(opts, oci.WithCgroup(path.Join("/", path.Dir(p.cgroup), "containers", s.ID)))
 	}
 	if s.Join.Namespace != "" { // as a CNI plugin's caller does: made before, and joined
