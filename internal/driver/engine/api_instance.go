@@ -204,19 +204,18 @@ func (i *instance) Close() error {
 
 // remove makes the engine remove the container.
 func (i *instance) remove() error {
-	if !i.created || i.driver.engine.dead() != nil {
+	if !i.created {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
-	defer cancel()
-	err := i.removed(ctx)
-	if err != nil && !errdefs.IsNotFound(err) && i.driver.engine.dead() == nil {
-		return i.driver.engine.unremoved(ctx, err)
-	}
-	if !i.over { // else the engine has told its end, and so knows of the shim
-		i.driver.engine.private.endShim(i.id)
-	}
-	return nil
+	return i.driver.engine.remove(func(ctx context.Context) error {
+		if err := i.removed(ctx); err != nil && !errdefs.IsNotFound(err) {
+			return err
+		}
+		if !i.over { // else the engine has told its end, and so knows of the shim
+			i.driver.engine.private.endShim(i.id)
+		}
+		return nil
+	})
 }
 
 // removalTries is how often a container's removal is asked for.

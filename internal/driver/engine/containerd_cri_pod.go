@@ -188,16 +188,7 @@ func (p *pod) Close() error {
 
 // remove has the engine remove the pod, also one whose making it has given up.
 func (p *pod) remove() error {
-	e := p.engine
-	if e.dead() != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
-	defer cancel()
-	if err := removePods(ctx, p.cri, p.labels()); err != nil && e.dead() == nil {
-		return e.unremoved(ctx, err)
-	}
-	return nil
+	return p.engine.remove(func(ctx context.Context) error { return removePods(ctx, p.cri, p.labels()) })
 }
 
 func (p *pod) labels() map[string]string {

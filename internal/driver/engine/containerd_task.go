@@ -215,15 +215,10 @@ func (i *task) Close() error {
 
 // remove has containerd forget the container.
 func (i *task) remove() error {
-	if i.container == nil || i.engine.dead() != nil {
+	if i.container == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
-	defer cancel()
-	if err := containerdRemove(ctx, i.container); err != nil && i.engine.dead() == nil {
-		return i.engine.unremoved(ctx, err)
-	}
-	return nil
+	return i.engine.remove(func(ctx context.Context) error { return containerdRemove(ctx, i.container) })
 }
 
 // containerdRemove ends a container's task and removes both.

@@ -168,9 +168,18 @@ func (e *engine) renew(ctx context.Context) error {
 	return nil
 }
 
-// unremoved is the error of a container that was not removed. Where the time was over,
-// the engine counts as hanging.
-func (e *engine) unremoved(ctx context.Context, err error) error {
+// remove has the engine remove a container, by ask. One that has died has none any more,
+// and one that takes too long counts as hanging.
+func (e *engine) remove(ask func(context.Context) error) error {
+	if e.dead() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), queueTime)
+	defer cancel()
+	err := ask(ctx)
+	if err == nil || e.dead() != nil {
+		return nil
+	}
 	if ctx.Err() != nil {
 		e.watchdog.hang(fmt.Errorf("it has not removed a container in %v", queueTime))
 	}
