@@ -13,10 +13,10 @@ import (
 
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
-	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // streams carries a payload's streams over the connection that is attached to
@@ -30,13 +30,13 @@ type streams struct {
 
 func newStreams(conn client.HijackedResponse, stdio driver.Stdio) (*streams, error) {
 	conn.Reader = nil // of 4 KiB for as long as a container is held; nothing has been read by it yet
-	s := &streams{conn: conn, copied: make(chan error, 1)}
-	if stdio.Stdin != nil {
-		var err error
-		if s.stdin, err = duplicate(stdio.Stdin); err != nil {
-			conn.Close()
-			return nil, driver.Labf("standard input: %w", err)
-		}
+	stdin, err := sys.Duplicate(stdio.Stdin)
+	if err != nil {
+		conn.Close()
+		return nil, driver.Labf("standard input: %w", err)
+	}
+	s := &streams{conn: conn, stdin: stdin, copied: make(chan error, 1)}
+	if stdin != nil {
 		s.fed.Go(s.feed)
 	}
 	go func() {
@@ -88,23 +88,6 @@ func orDiscard(f *os.File) io.Writer {
 		return io.Discard
 	}
 	return f
-}
-
-// duplicate gives a descriptor of the same file that closing or a deadline of
-// the other one does not touch.
-func duplicate(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	fd, dupErr := -1, error(nil)
-	if err := raw.Control(func(of uintptr) { fd, dupErr = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
-		return nil, err
-	}
-	if dupErr != nil {
-		return nil, dupErr
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // feed passes standard input on until it ends, the payload stops reading or

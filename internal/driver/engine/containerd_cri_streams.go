@@ -20,6 +20,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // A container's output reaches its user in two ways, and neither is enough alone. The
@@ -125,26 +126,14 @@ func attachTo(ctx context.Context, c cri.RuntimeServiceClient, container, netns 
 			return nil, errors.Join(err, conn.Close())
 		}
 	}
-	if a.input, err = duplicateOf(stdio.Stdin); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if a.input, err = sys.Duplicate(stdio.Stdin); err != nil {
+		return nil, errors.Join(driver.Labf("standard input: %w", err), conn.Close())
 	}
 	a.stdin = streams["stdin"]
 	_ = streams["error"].Close() // our side of it says nothing
 	go func() { a.copied <- a.copy(orDiscard(stdio.Stdout), streams["stdout"]) }()
 	go func() { a.copied <- a.copy(orDiscard(stdio.Stderr), streams["stderr"]) }()
 	return a, nil
-}
-
-// duplicateOf is a payload's standard input, with a descriptor of our own.
-func duplicateOf(f *os.File) (*os.File, error) {
-	if f == nil {
-		return nil, nil
-	}
-	own, err := duplicate(f)
-	if err != nil {
-		return nil, driver.Labf("standard input: %w", err)
-	}
-	return own, nil
 }
 
 // upgrade asks the daemon's streaming server for a connection of many streams. The end of

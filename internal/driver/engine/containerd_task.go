@@ -22,6 +22,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/driver/bundle"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 type (
@@ -116,12 +117,12 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 
 // streams are the payload's, read and written by the client through fifos.
 func (i *task) streams(life context.Context) (cio.Opt, error) {
+	own, err := sys.Duplicate(i.spec.Stdio.Stdin)
+	if err != nil {
+		return nil, driver.Labf("standard input: %w", err)
+	}
 	var stdin io.Reader
-	if from := i.spec.Stdio.Stdin; from != nil {
-		own, err := duplicate(from)
-		if err != nil {
-			return nil, driver.Labf("standard input: %w", err)
-		}
+	if own != nil {
 		i.mu.Lock()
 		i.stdin = own
 		i.mu.Unlock()

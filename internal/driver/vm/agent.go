@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/limit"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // The frames between the host and the agent; helpers/init.c describes them.
@@ -138,26 +139,6 @@ func exitOf(data []byte) (driver.Exit, error) {
 	return driver.Exit{}, fmt.Errorf("the agent reported the wait status %#x, which is neither an exit nor a signal", uint32(status))
 }
 
-// own gives a descriptor of its own for a stream, so that a deadline on it
-// concerns nobody else.
-func own(f *os.File) (*os.File, error) {
-	if f == nil {
-		return nil, nil
-	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	fd, dupErr := -1, error(nil)
-	if err := raw.Control(func(from uintptr) { fd, dupErr = unix.FcntlInt(from, unix.F_DUPFD_CLOEXEC, 3) }); err != nil {
-		return nil, err
-	}
-	if dupErr != nil {
-		return nil, dupErr
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
 // feeder passes standard input on, as much as the agent has room for. It reads
 // nothing that the payload does not want, because others may read the same file.
 type feeder struct {
@@ -169,7 +150,7 @@ type feeder struct {
 }
 
 func newFeeder(stdin *os.File) (*feeder, error) {
-	from, err := own(stdin)
+	from, err := sys.Duplicate(stdin)
 	if err != nil || from == nil {
 		return nil, err
 	}

@@ -76,10 +76,10 @@ func (i *instance) open(ctx context.Context, config vmm.Config) error {
 	if i.request, err = request(i.spec); err != nil {
 		return err
 	}
-	if i.stdout.to, err = own(i.spec.Stdio.Stdout); err != nil {
+	if i.stdout.to, err = sys.Duplicate(i.spec.Stdio.Stdout); err != nil {
 		return driver.Labf("standard output: %w", err)
 	}
-	if i.stderr.to, err = own(i.spec.Stdio.Stderr); err != nil {
+	if i.stderr.to, err = sys.Duplicate(i.spec.Stdio.Stderr); err != nil {
 		return driver.Labf("standard error: %w", err)
 	}
 	if i.input, err = newFeeder(i.spec.Stdio.Stdin); err != nil {
