@@ -144,21 +144,11 @@ func criRuntime(c *containerd.Client) cri.RuntimeServiceClient {
 	return cri.NewRuntimeServiceClient(criConn(c))
 }
 
-// criDo connects to the daemon at socket for the time of do.
-func criDo(socket string, do func(*containerd.Client) error) error {
-	c, err := containerdConnect(socket, criNamespace)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	return do(c)
-}
-
 // answers implements daemon.
 func (criDaemon) answers(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, userEngineTime)
 	defer cancel()
-	return criDo(socket, func(c *containerd.Client) error {
+	return containerdDo(socket, criNamespace, func(c *containerd.Client) error {
 		version, err := criRuntime(c).Version(ctx, &cri.VersionRequest{})
 		if err != nil {
 			return fmt.Errorf("nobody answers CRI (runtime.v1) at %s: %w", socket, err)
@@ -172,7 +162,7 @@ func (criDaemon) answers(ctx context.Context, socket string) error {
 
 // owners implements daemon: they have labelled a pod or named an image.
 func (criDaemon) owners(ctx context.Context, socket string) (owners []string, err error) {
-	err = criDo(socket, func(c *containerd.Client) error {
+	err = containerdDo(socket, criNamespace, func(c *containerd.Client) error {
 		list, err := criRuntime(c).ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 		if err != nil {
 			return err
@@ -197,7 +187,7 @@ func (criDaemon) owners(ctx context.Context, socket string) (owners []string, er
 
 // removeContainers implements daemon.
 func (criDaemon) removeContainers(ctx context.Context, socket, owner string) error {
-	return criDo(socket, func(c *containerd.Client) error {
+	return containerdDo(socket, criNamespace, func(c *containerd.Client) error {
 		return removePods(ctx, criRuntime(c), map[string]string{labelKey: owner})
 	})
 }
@@ -231,7 +221,7 @@ func (d criDaemon) removeAll(ctx context.Context, socket, owner string) error {
 	if err := d.removeContainers(ctx, socket, owner); err != nil {
 		return err
 	}
-	return criDo(socket, func(c *containerd.Client) error {
+	return containerdDo(socket, criNamespace, func(c *containerd.Client) error {
 		all, err := c.ListImages(ctx)
 		errs := []error{err}
 		for _, image := range all {

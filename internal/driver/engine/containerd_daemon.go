@@ -57,6 +57,16 @@ func containerdConnect(socket, namespace string) (*containerd.Client, error) {
 	return c, nil
 }
 
+// containerdDo connects to the daemon at socket, in a namespace, for the time of do.
+func containerdDo(socket, namespace string, do func(*containerd.Client) error) error {
+	c, err := containerdConnect(socket, namespace)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return do(c)
+}
+
 // dialContainerd is containerd's own way to its socket.
 func dialContainerd(ctx context.Context, address string) (net.Conn, error) {
 	c, err := dialer.ContextDialer(ctx, address)
@@ -88,48 +98,40 @@ func containerdNamespace(owner string) string { return driver.Label + "-" + owne
 
 // answers implements daemon.
 func (containerdDaemon) answers(ctx context.Context, socket string) error {
-	c, err := containerdConnect(socket, containerdNamespace(owner()))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, userEngineTime)
 	defer cancel()
-	if _, err := c.Version(ctx); err != nil {
-		return fmt.Errorf("no containerd answers at %s: %w", socket, err)
-	}
-	return nil
+	return containerdDo(socket, containerdNamespace(owner()), func(c *containerd.Client) error {
+		if _, err := c.Version(ctx); err != nil {
+			return fmt.Errorf("no containerd answers at %s: %w", socket, err)
+		}
+		return nil
+	})
 }
 
 // removeAll implements daemon: the owner's namespace with all that is in it.
 func (containerdDaemon) removeAll(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, containerdNamespace(owner))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	ctx = namespaces.WithNamespace(ctx, containerdNamespace(owner))
-	errs := []error{containerdRemoveAll(ctx, c)}
-	images, err := c.ListImages(ctx)
-	errs = append(errs, err)
-	for _, one := range images {
-		errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
-	}
-	errs = append(errs, emptied(ctx, c))
-	if err := c.NamespaceService().Delete(ctx, containerdNamespace(owner)); err != nil && !errdefs.IsNotFound(err) {
+	space := containerdNamespace(owner)
+	ctx = namespaces.WithNamespace(ctx, space)
+	return containerdDo(socket, space, func(c *containerd.Client) error {
+		errs := []error{containerdRemoveAll(ctx, c)}
+		images, err := c.ListImages(ctx)
 		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+		for _, one := range images {
+			errs = append(errs, c.ImageService().Delete(ctx, one.Name()))
+		}
+		errs = append(errs, emptied(ctx, c))
+		if err := c.NamespaceService().Delete(ctx, space); err != nil && !errdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // removeContainers implements daemon.
 func (containerdDaemon) removeContainers(ctx context.Context, socket, owner string) error {
-	c, err := containerdConnect(socket, containerdNamespace(owner))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close() }()
-	return containerdRemoveAll(namespaces.WithNamespace(ctx, containerdNamespace(owner)), c)
+	space := containerdNamespace(owner)
+	ctx = namespaces.WithNamespace(ctx, space)
+	return containerdDo(socket, space, func(c *containerd.Client) error { return containerdRemoveAll(ctx, c) })
 }
 
 func containerdRemoveAll(ctx context.Context, c *containerd.Client) error {
@@ -182,21 +184,15 @@ func emptied(ctx context.Context, c *containerd.Client) error {
 }
 
 // owners implements daemon: each has a namespace.
-func (containerdDaemon) owners(ctx context.Context, socket string) ([]string, error) {
-	c, err := containerdConnect(socket, containerdNamespace(owner()))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }()
-	all, err := c.NamespaceService().List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var owners []string
-	for _, n := range all {
-		if o, ours := strings.CutPrefix(n, driver.Label+"-"); ours {
-			owners = append(owners, o)
+func (containerdDaemon) owners(ctx context.Context, socket string) (owners []string, err error) {
+	err = containerdDo(socket, containerdNamespace(owner()), func(c *containerd.Client) error {
+		all, err := c.NamespaceService().List(ctx)
+		for _, n := range all {
+			if o, ours := strings.CutPrefix(n, driver.Label+"-"); ours {
+				owners = append(owners, o)
+			}
 		}
-	}
-	return owners, nil
+		return err
+	})
+	return owners, err
 }
