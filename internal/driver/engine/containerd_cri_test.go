@@ -15,6 +15,8 @@ import (
 	"time"
 
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -132,13 +134,13 @@ func inNamespace(t *testing.T, c *containerd.Client) (all []string) {
 	for _, one := range leases {
 		all = append(all, "lease "+one.ID)
 	}
-	if err := c.ContentStore().Walk(t.Context(), func(b contentInfo) error {
+	if err := c.ContentStore().Walk(t.Context(), func(b content.Info) error {
 		all = append(all, "content "+b.Digest.String())
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.SnapshotService(snapshotters[0]).Walk(t.Context(), func(_ context.Context, s snapshotInfo) error {
+	if err := c.SnapshotService(snapshotters[0]).Walk(t.Context(), func(_ context.Context, s snapshots.Info) error {
 		all = append(all, "snapshot "+s.Name)
 		return nil
 	}); err != nil {

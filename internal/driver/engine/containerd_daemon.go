@@ -10,9 +10,12 @@ import (
 	"strings"
 
 	containerd "github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/content"
+	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/dialer"
 	"github.com/containerd/containerd/v2/pkg/namespaces"
 	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
 	"google.golang.org/grpc"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -149,11 +152,11 @@ func emptied(ctx context.Context, c *containerd.Client) error {
 	if err != nil {
 		return err
 	}
-	snapshots := c.SnapshotService(keeper)
+	kept := c.SnapshotService(keeper)
 	for removed := true; removed; {
 		removed = false
 		var names []string
-		err := snapshots.Walk(ctx, func(_ context.Context, s snapshotInfo) error {
+		err := kept.Walk(ctx, func(_ context.Context, s snapshots.Info) error {
 			names = append(names, s.Name)
 			return nil
 		})
@@ -161,22 +164,22 @@ func emptied(ctx context.Context, c *containerd.Client) error {
 			return err
 		}
 		for _, n := range names {
-			if snapshots.Remove(ctx, n) == nil { // one that is a parent goes in the next round
+			if kept.Remove(ctx, n) == nil { // one that is a parent goes in the next round
 				removed = true
 			}
 		}
 	}
-	var blobs []string
+	var blobs []digest.Digest
 	store := c.ContentStore()
-	if err := store.Walk(ctx, func(b contentInfo) error {
-		blobs = append(blobs, b.Digest.String())
+	if err := store.Walk(ctx, func(b content.Info) error {
+		blobs = append(blobs, b.Digest)
 		return nil
 	}); err != nil {
 		return err
 	}
 	var errs []error
 	for _, b := range blobs {
-		if err := store.Delete(ctx, contentDigest(b)); err != nil && !errdefs.IsNotFound(err) {
+		if err := store.Delete(ctx, b); err != nil && !errdefs.IsNotFound(err) {
 			errs = append(errs, err)
 		}
 	}

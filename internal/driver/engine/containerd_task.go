@@ -11,12 +11,9 @@ import (
 
 	containerd "github.com/containerd/containerd/v2/client"
 	"github.com/containerd/containerd/v2/core/containers"
-	"github.com/containerd/containerd/v2/core/content"
-	"github.com/containerd/containerd/v2/core/snapshots"
 	"github.com/containerd/containerd/v2/pkg/cio"
 	"github.com/containerd/containerd/v2/pkg/oci"
 	"github.com/containerd/errdefs"
-	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
@@ -24,13 +21,6 @@ import (
 	"github.com/tarelab/tare/internal/driver/bundle"
 	"github.com/tarelab/tare/internal/sys"
 )
-
-type (
-	snapshotInfo = snapshots.Info
-	contentInfo  = content.Info
-)
-
-func contentDigest(text string) digest.Digest { return digest.Digest(text) }
 
 // task is one container of containerd's, driven as "ctr run" drives one.
 type task struct {
