@@ -106,23 +106,13 @@ func (d *apiDriver) check(ctx context.Context, proven driver.Driver) (driver.Fac
 		return driver.Facts{}, err
 	}
 	facts := driver.Facts{Version: version.Version, Notes: map[string]string{
-		"api": version.APIVersion, noteEngine: "the user's own at " + d.engine.socket,
-		"storage": info.Info.Driver, "cgroups": info.Info.CgroupDriver, "runtime": d.runtime,
+		"api": version.APIVersion, "storage": info.Info.Driver, "cgroups": info.Info.CgroupDriver, "runtime": d.runtime,
 	}}
 	if d.runtime == "" {
 		facts.Notes["runtime"] = info.Info.DefaultRuntime
 	}
-	if d.engine.private != nil {
-		facts.Notes[noteEngine] = privateEngine
-		if unused := d.engine.unused(); unused != "" {
-			facts.Notes[noteUnused] = unused
-		}
-		if facts.Path, err = d.Locate(); err != nil {
-			return facts, err
-		}
-		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
-			return facts, driver.Labf("digest of %s: %w", facts.Path, err)
-		}
+	if err := d.engine.describe(&facts); err != nil {
+		return facts, err
 	}
 	err = d.load(ctx, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}) // outside of the proof's time
 	if err != nil {
@@ -131,11 +121,7 @@ func (d *apiDriver) check(ctx context.Context, proven driver.Driver) (driver.Fac
 	if info.Info.CgroupDriver == systemdGroups {
 		d.engine.setElsewhere(d.name)
 	}
-	err = d.engine.prove(ctx, proven)
-	if unread := d.engine.unread(d.name); unread != "" {
-		facts.Notes[driver.NoteUnread] = unread
-	}
-	return facts, unable(ctx, d.name, notWorking, err)
+	return facts, d.engine.check(ctx, proven, facts.Notes)
 }
 
 // Setup implements driver.SessionDriver.

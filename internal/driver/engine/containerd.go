@@ -196,34 +196,20 @@ func (d *containerdDriver) check(ctx context.Context, proven driver.Driver) (dri
 	if err != nil {
 		return driver.Facts{}, fmt.Errorf("ask containerd for its version: %w", err)
 	}
-	facts := driver.Facts{Version: version.Version, Notes: map[string]string{noteEngine: "the user's own at " + d.engine.socket,
-		"handler": d.handler.shim}}
+	facts := driver.Facts{Version: version.Version, Notes: map[string]string{"handler": d.handler.shim}}
 	if d.handler.binary != "" {
 		facts.Notes["runtime"] = d.handler.binary
 	}
 	if facts.Notes["storage"], err = d.engine.snapshotter(ctx, c); err != nil {
 		return facts, err
 	}
-	if d.engine.private != nil {
-		facts.Notes[noteEngine] = privateEngine
-		if unused := d.engine.unused(); unused != "" {
-			facts.Notes[noteUnused] = unused
-		}
-		if facts.Path, err = d.Locate(); err != nil {
-			return facts, err
-		}
-		if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
-			return facts, driver.Labf("digest of %s: %w", facts.Path, err)
-		}
+	if err := d.engine.describe(&facts); err != nil {
+		return facts, err
 	}
 	if _, err := d.imageOf(ctx, c, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
 		return facts, unable(ctx, d.Name(), notLoaded, err)
 	}
-	err = d.engine.prove(ctx, proven)
-	if unread := d.engine.unread(d.Name()); unread != "" {
-		facts.Notes[driver.NoteUnread] = unread
-	}
-	return facts, unable(ctx, d.Name(), notWorking, err)
+	return facts, d.engine.check(ctx, proven, facts.Notes)
 }
 
 // Setup implements driver.SessionDriver.

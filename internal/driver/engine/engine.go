@@ -303,6 +303,34 @@ const (
 	noteUnused       = "own-engine" // why the user's own is not the one that was proven
 )
 
+// describe notes in a check's facts which engine is proven.
+func (e *engine) describe(facts *driver.Facts) (err error) {
+	if e.private == nil {
+		facts.Notes[noteEngine] = "the user's own at " + e.socket
+		return nil
+	}
+	facts.Notes[noteEngine] = privateEngine
+	if unused := e.unused(); unused != "" {
+		facts.Notes[noteUnused] = unused
+	}
+	if facts.Path, err = sys.FindProgram(e.lab.ToolDirs, e.flavor.program); err != nil {
+		return err
+	}
+	if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {
+		return driver.Labf("digest of %s: %w", facts.Path, err)
+	}
+	return nil
+}
+
+// check proves a driver of the engine, and notes what of it nobody can read.
+func (e *engine) check(ctx context.Context, d driver.Driver, notes map[string]string) error {
+	err := e.prove(ctx, d)
+	if unread := e.unread(d.Name()); unread != "" {
+		notes[driver.NoteUnread] = unread
+	}
+	return unable(ctx, d.Name(), notWorking, err)
+}
+
 // stale reports whether an earlier check may not hold for the engine that would be used
 // now. A check of the user's own engine is always stale, because the user may have
 // configured it since. A check of a private engine is stale where the user's own
