@@ -18,7 +18,6 @@ import (
 
 // apiDriver runs payloads through Docker's API, which Docker and Podman speak.
 type apiDriver struct {
-	lab      driver.Lab
 	engine   *engine
 	name     string
 	runtime  string   // "" is the engine's own choice
@@ -47,7 +46,7 @@ func (d *apiDriver) Named(ctx context.Context, name string) driver.Driver {
 	if !ours || d.name != d.engine.flavor.name || !d.engine.flavor.runtimes || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	if _, err := sys.FindProgram(d.lab.ToolDirs, runtime); err != nil && !d.engine.userEngineKnows(ctx, runtime) {
+	if _, err := d.engine.find(runtime); err != nil && !d.engine.userEngineKnows(ctx, runtime) {
 		return nil
 	}
 	return d.with(name, d.engine, runtime, "", 345)
@@ -87,7 +86,7 @@ func (d *apiDriver) Sweep(ctx context.Context, runDir string) ([]string, error) 
 
 // Locate implements driver.Located: the daemon's binary.
 func (d *apiDriver) Locate() (string, error) {
-	return sys.FindProgram(d.lab.ToolDirs, d.engine.flavor.program)
+	return d.engine.find(d.engine.flavor.program)
 }
 
 // Stale implements driver.Staler: what a check found may be of another engine.
@@ -114,7 +113,7 @@ func (d *apiDriver) check(ctx context.Context, proven driver.Driver) (driver.Fac
 	if err := d.engine.describe(&facts); err != nil {
 		return facts, err
 	}
-	err = d.load(ctx, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}) // outside of the proof's time
+	err = d.load(ctx, driver.Spec{Rootfs: d.engine.lab.TestRootfs, Image: d.engine.lab.TestImage}) // outside of the proof's time
 	if err != nil {
 		return facts, unable(ctx, d.name, notLoaded, err)
 	}
@@ -149,7 +148,7 @@ func (d *apiDriver) imageOf(ctx context.Context, c *client.Client, spec driver.S
 // ready makes sure that the engine runs and has the runtime.
 func (d *apiDriver) ready(ctx context.Context) error {
 	if d.runtime != "" {
-		if _, err := sys.FindProgram(d.lab.ToolDirs, d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
+		if _, err := d.engine.find(d.runtime); err != nil && !d.engine.userEngineKnows(ctx, d.runtime) {
 			return &driver.CannotError{Target: d.name, Lacks: d.runtime + " is not installed", Remedy: d.remedy}
 		}
 	}

@@ -78,7 +78,7 @@ func handlersOf(lab driver.Lab, f flavor, namespace string, handlers []handler) 
 	}
 	var all []*containerdDriver
 	for _, h := range handlers {
-		d := &containerdDriver{lab: lab, engine: usual, handler: h}
+		d := &containerdDriver{engine: usual, handler: h}
 		if h.hide {
 			d.engine = covered
 		}
@@ -89,7 +89,6 @@ func handlersOf(lab driver.Lab, f flavor, namespace string, handlers []handler) 
 
 // containerdDriver runs payloads through containerd's API.
 type containerdDriver struct {
-	lab     driver.Lab
 	engine  *containerdEngine
 	handler handler
 }
@@ -122,11 +121,11 @@ func (d *containerdDriver) Named(_ context.Context, name string) driver.Driver {
 	if !ours || d.Name() != d.engine.flavor.name || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	h, ok := handlerNamed(d.lab, name, runtime, 316)
+	h, ok := handlerNamed(d.engine.lab, name, runtime, 316)
 	if !ok {
 		return nil
 	}
-	return &containerdDriver{lab: d.lab, engine: d.engine, handler: h}
+	return &containerdDriver{engine: d.engine, handler: h}
 }
 
 // handlerNamed is the handler of a runtime that is in no list, for the driver of that
@@ -158,13 +157,13 @@ func (d *containerdDriver) Sweep(ctx context.Context, runDir string) ([]string, 
 
 // Locate implements driver.Located: the daemon's binary.
 func (d *containerdDriver) Locate() (string, error) {
-	return sys.FindProgram(d.lab.ToolDirs, d.engine.flavor.program)
+	return d.engine.find(d.engine.flavor.program)
 }
 
 // ready sees that the engine is there, and the handler's programs.
 func (d *containerdDriver) ready(ctx context.Context) error {
 	if needs := d.handler.needs; needs != "" {
-		if _, err := sys.FindProgram(d.lab.ToolDirs, needs); err != nil {
+		if _, err := d.engine.find(needs); err != nil {
 			return &driver.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
 		}
 	}
@@ -206,7 +205,7 @@ func (d *containerdDriver) check(ctx context.Context, proven driver.Driver) (dri
 	if err := d.engine.describe(&facts); err != nil {
 		return facts, err
 	}
-	if _, err := d.imageOf(ctx, c, driver.Spec{Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage}); err != nil {
+	if _, err := d.imageOf(ctx, c, driver.Spec{Rootfs: d.engine.lab.TestRootfs, Image: d.engine.lab.TestImage}); err != nil {
 		return facts, unable(ctx, d.Name(), notLoaded, err)
 	}
 	return facts, d.engine.check(ctx, proven, facts.Notes)
@@ -298,7 +297,7 @@ func (d *containerdDriver) options() (any, error) {
 	if d.handler.binary == "" {
 		return nil, nil
 	}
-	binary, err := sys.FindProgram(d.lab.ToolDirs, d.handler.binary)
+	binary, err := d.engine.find(d.handler.binary)
 	if err != nil {
 		return nil, &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " is not installed", Remedy: d.handler.remedy}
 	}

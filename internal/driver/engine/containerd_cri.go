@@ -84,11 +84,11 @@ func (d *podDriver) Named(_ context.Context, name string) driver.Driver {
 	if !ours || d.class() != stockRuntime || !runtimeName.MatchString(runtime) {
 		return nil
 	}
-	h, ok := handlerNamed(d.lab, name, runtime, 319)
+	h, ok := handlerNamed(d.engine.lab, name, runtime, 319)
 	if !ok {
 		return nil
 	}
-	p := &podDriver{containerdDriver{lab: d.lab, engine: d.engine, handler: h}}
+	p := &podDriver{containerdDriver{engine: d.engine, handler: h}}
 	p.register()
 	return p
 }

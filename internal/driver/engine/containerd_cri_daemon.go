@@ -111,7 +111,7 @@ func (criDaemon) command(e *engine, program, socket string) (daemonCommand, erro
 	fmt.Fprintf(&text, criConfigText, filepath.Join(dir, "root"), socket, pauseName, plugins, networks, snapshotters[0], classes[0])
 	for _, class := range classes {
 		runtime := e.more[class]
-		binary, err := sys.FindProgram(e.lab.ToolDirs, runtime)
+		binary, err := e.find(runtime)
 		switch {
 		case err == nil:
 			fmt.Fprintf(&text, criRuntimeText+criOptionsText, class, runcShim, binary)

@@ -35,7 +35,7 @@ func dockers(lab driver.Lab, f flavor) []driver.Driver {
 		covered = newEngine(lab, f, "docker-crun")
 		covered.hide = true
 	}
-	d := &apiDriver{lab: lab, engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320,
+	d := &apiDriver{engine: usual, name: "docker", start: 250 * time.Millisecond, order: 320,
 		takes: driver.Footprint{Tasks: shimTasks, DaemonFiles: 7}}
 	command := *d
 	command.name, command.start, command.order = "docker/cli", 300*time.Millisecond, 325
@@ -89,7 +89,7 @@ func startDockerd(e *engine, program, socket string) (daemonCommand, error) {
 		if name == stockRuntime {
 			continue
 		}
-		if binary, err := sys.FindProgram(e.lab.ToolDirs, runtime); err == nil {
+		if binary, err := e.find(runtime); err == nil {
 			args = append(args, "--add-runtime", fmt.Sprintf("%s=%s", name, binary))
 		}
 	}

@@ -23,7 +23,7 @@ import (
 type clientDriver struct{ *apiDriver }
 
 // Locate implements driver.Located: the client's binary.
-func (d clientDriver) Locate() (string, error) { return sys.FindProgram(d.lab.ToolDirs, "docker") }
+func (d clientDriver) Locate() (string, error) { return d.engine.find("docker") }
 
 // Stale implements driver.Staler: what a check found may be of another engine, or
 // of another binary of its daemon.
@@ -73,9 +73,9 @@ func (d clientDriver) Prepare(ctx context.Context, spec driver.Spec, dir string)
 		return nil, err
 	}
 	// A directory without the user's configuration.
-	i := &command{instance: inst.(*instance), dir: dir, env: append(environment(d.lab), "DOCKER_CONFIG="+dir)}
+	i := &command{instance: inst.(*instance), dir: dir, env: append(environment(d.engine.lab), "DOCKER_CONFIG="+dir)}
 	spec = i.spec
-	config := launch.Config{Launcher: d.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program), Env: slices.Clone(i.env)}
+	config := launch.Config{Launcher: d.engine.lab.LaunchPath, Stdio: spec.Stdio, Args: i.arguments(program), Env: slices.Clone(i.env)}
 	if spec.Beside {
 		config.Args, config.Env = spec.Args, append(config.Env, i.beside()...)
 	}

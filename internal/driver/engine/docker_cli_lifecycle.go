@@ -31,7 +31,7 @@ func (d clientDriver) Control(ctx context.Context, of driver.Instance, verb driv
 	if verb == driver.VerbExec {
 		stdio = exec.Stdio
 	}
-	process, err := launch.New(ctx, launch.Config{Launcher: d.lab.LaunchPath, Stdio: stdio, Args: args, Env: i.env})
+	process, err := launch.New(ctx, launch.Config{Launcher: d.engine.lab.LaunchPath, Stdio: stdio, Args: args, Env: i.env})
 	if err != nil {
 		return nil, errors.Join(err, said.Close())
 	}

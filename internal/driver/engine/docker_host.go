@@ -11,7 +11,7 @@ import (
 // containers themselves to the machine's Docker.
 func WithDocker(machine driver.Driver, lab driver.Lab) driver.Driver {
 	usual := newEngine(lab, docker(), "docker-host")
-	return &hoster{machine, clientDriver{&apiDriver{lab: lab, engine: usual, name: machine.Name()}}}
+	return &hoster{machine, clientDriver{&apiDriver{engine: usual, name: machine.Name()}}}
 }
 
 type hoster struct {

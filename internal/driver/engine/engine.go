@@ -107,6 +107,11 @@ func newEngine(lab driver.Lab, f flavor, name string) *engine {
 	return e
 }
 
+// find looks for a program.
+func (e *engine) find(program string) (string, error) {
+	return sys.FindProgram(e.lab.ToolDirs, program)
+}
+
 // cannot is a CannotError of this engine.
 func (e *engine) cannot(remedy, format string, args ...any) error {
 	return &driver.CannotError{Target: e.flavor.name, Lacks: fmt.Sprintf(format, args...), Remedy: remedy}
@@ -267,7 +272,7 @@ func (e *engine) start(ctx context.Context) error {
 	if unused := e.unused(); unused != "" {
 		but = ", and " + unused
 	}
-	program, err := sys.FindProgram(e.lab.ToolDirs, e.flavor.program)
+	program, err := e.find(e.flavor.program)
 	if err != nil {
 		return e.cannot(e.flavor.remedy, "%s is not installed%s", e.flavor.program, but)
 	}
@@ -313,7 +318,7 @@ func (e *engine) describe(facts *driver.Facts) (err error) {
 	if unused := e.unused(); unused != "" {
 		facts.Notes[noteUnused] = unused
 	}
-	if facts.Path, err = sys.FindProgram(e.lab.ToolDirs, e.flavor.program); err != nil {
+	if facts.Path, err = e.find(e.flavor.program); err != nil {
 		return err
 	}
 	if facts.Digest, err = sys.FileDigest(facts.Path); err != nil {

@@ -269,7 +269,7 @@ func newTrouble(t *testing.T, lab driver.Lab, name string) trouble {
 func (d trouble) prepare(t *testing.T, id string) driver.Instance {
 	t.Helper()
 	dir := t.TempDir()
-	inst, err := d.of.Prepare(t.Context(), driver.Spec{ID: id, Rootfs: d.lab.TestRootfs, Image: d.lab.TestImage,
+	inst, err := d.of.Prepare(t.Context(), driver.Spec{ID: id, Rootfs: d.engine.lab.TestRootfs, Image: d.engine.lab.TestImage,
 		Args: []string{"/bin/busybox", "sleep", "600"}, Env: []string{"PATH=/bin"}}, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func TestEngineDies(t *testing.T) {
 		if pids, err := trees.PIDs(path.Dir(p.cgroup)); err != nil || len(pids) > 0 {
 			t.Errorf("%s: its containerd and shims go on after it: %v, %v", name, pids, err)
 		}
-		if _, err := d.of.Prepare(ctx, driver.Spec{ID: "tare-later", Rootfs: d.lab.TestRootfs}, t.TempDir()); err == nil || driver.IsLab(err) {
+		if _, err := d.of.Prepare(ctx, driver.Spec{ID: "tare-later", Rootfs: d.engine.lab.TestRootfs}, t.TempDir()); err == nil || driver.IsLab(err) {
 			t.Errorf("after its engine's death: %v", err)
 		}
 	}

@@ -19,7 +19,7 @@ func TestPodmansMonitorIsWatchedApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := newTrouble(t, laboratory(t), "podman")
-	inst := prepareIn(t, d, d.lab, driver.Spec{ID: "tare-monitored", Args: []string{"/bin/busybox", "sleep", "600"}})
+	inst := prepareIn(t, d, d.engine.lab, driver.Spec{ID: "tare-monitored", Args: []string{"/bin/busybox", "sleep", "600"}})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := inst.Start(ctx, func(driver.Phase) {}); err != nil {

@@ -27,7 +27,7 @@ func podmans(lab driver.Lab, f flavor) []driver.Driver {
 	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
 		e.hide = true // its own choice is crun where that is installed
 	}
-	return []driver.Driver{&apiDriver{lab: lab, engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
+	return []driver.Driver{&apiDriver{engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
 		takes: driver.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
 

@@ -104,7 +104,7 @@ func TestUsersOwnEngine(t *testing.T) {
 	if err := users.engine.up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := users.load(t.Context(), driver.Spec{Rootfs: users.lab.TestRootfs, Image: users.lab.TestImage}); err != nil {
+	if err := users.load(t.Context(), driver.Spec{Rootfs: users.engine.lab.TestRootfs, Image: users.engine.lab.TestImage}); err != nil {
 		t.Fatal(err)
 	}
 	socket := users.engine.socket
@@ -113,7 +113,7 @@ func TestUsersOwnEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ours := users.engine.images[users.lab.TestRootfs]
+	ours := users.engine.images[users.engine.lab.TestRootfs]
 	if _, err := c.ImageTag(t.Context(), client.ImageTagOptions{Source: ours, Target: "users/own:1"}); err != nil {
 		t.Fatal(err)
 	}
