@@ -14,6 +14,12 @@ import (
 // It makes them only below slices, so a cgroup below tare's cannot be requested.
 const systemdGroups = "systemd"
 
+// hybrid reports whether the machine has cgroups of both versions, which crun refuses.
+func hybrid() bool {
+	trees, err := sys.Cgroups()
+	return err == nil && trees.Mode == sys.Hybrid
+}
+
 // prove runs a payload in a driver of the engine. In the user's own engine it runs it in
 // a cgroup of tare's and looks whether the payload's CPU time was charged there. An
 // engine without root, in a container or with another view of the cgroups accepts the

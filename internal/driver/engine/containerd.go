@@ -72,7 +72,7 @@ func containerds(lab driver.Lab, f flavor) []driver.Driver {
 func handlersOf(lab driver.Lab, f flavor, namespace string, handlers []handler) []*containerdDriver {
 	usual := &containerdEngine{engine: newEngine(lab, f, f.name), namespace: namespace, choose: snapshotterOf}
 	covered := usual
-	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
+	if hybrid() {
 		covered = &containerdEngine{engine: newEngine(lab, f, f.name+"-crun"), namespace: namespace, choose: snapshotterOf}
 		covered.hide = true
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tarelab/tare/internal/driver"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // docker is the engine that most people use.
@@ -31,7 +30,7 @@ const (
 func dockers(lab driver.Lab, f flavor) []driver.Driver {
 	usual := newEngine(lab, f, "docker")
 	covered := usual
-	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
+	if hybrid() {
 		covered = newEngine(lab, f, "docker-crun")
 		covered.hide = true
 	}

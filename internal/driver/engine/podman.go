@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
-	"github.com/tarelab/tare/internal/sys"
 )
 
 // podman speaks Docker's API beside its own.
@@ -24,9 +23,7 @@ func podman() flavor {
 
 func podmans(lab driver.Lab, f flavor) []driver.Driver {
 	e := newEngine(lab, f, "podman")
-	if trees, err := sys.Cgroups(); err == nil && trees.Mode == sys.Hybrid {
-		e.hide = true // its own choice is crun where that is installed
-	}
+	e.hide = hybrid() // its own choice is crun where that is installed
 	return []driver.Driver{&apiDriver{engine: e, name: "podman", adds: []string{"container", "HOSTNAME", "TERM"}, limits: ownLimits(), start: 400 * time.Millisecond, order: 350,
 		takes: driver.Footprint{Tasks: 1, DaemonFiles: 7}}} // conmon
 }
