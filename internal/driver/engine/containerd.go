@@ -160,20 +160,21 @@ func (d *containerdDriver) Locate() (string, error) {
 	return d.engine.find(d.engine.flavor.program)
 }
 
-// ready sees that the engine is there, and the handler's programs.
-func (d *containerdDriver) ready(ctx context.Context) error {
+// ready sees that the engine is there, and the handler's programs, and returns the
+// engine's client.
+func (d *containerdDriver) ready(ctx context.Context) (*containerd.Client, error) {
 	if needs := d.handler.needs; needs != "" {
 		if _, err := d.engine.find(needs); err != nil {
-			return &driver.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
+			return nil, &driver.CannotError{Target: d.Name(), Lacks: needs + " is not installed", Remedy: d.handler.remedy}
 		}
 	}
 	if err := d.engine.up(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if d.engine.hide && d.engine.private == nil {
-		return &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " refuses hybrid cgroups, which the containerd that runs has", Remedy: "use --private-engines"}
+		return nil, &driver.CannotError{Target: d.Name(), Lacks: d.handler.binary + " refuses hybrid cgroups, which the containerd that runs has", Remedy: "use --private-engines"}
 	}
-	return nil
+	return d.engine.connection()
 }
 
 // Stale implements driver.Staler: what a check found may be of another engine.
@@ -184,10 +185,7 @@ func (d *containerdDriver) Check(ctx context.Context) (driver.Facts, error) { re
 
 // check proves this driver, or proven, which is built on it.
 func (d *containerdDriver) check(ctx context.Context, proven driver.Driver) (driver.Facts, error) {
-	if err := d.ready(ctx); err != nil {
-		return driver.Facts{}, err
-	}
-	c, err := d.engine.connection()
+	c, err := d.ready(ctx)
 	if err != nil {
 		return driver.Facts{}, err
 	}
@@ -213,10 +211,7 @@ func (d *containerdDriver) check(ctx context.Context, proven driver.Driver) (dri
 
 // Setup implements driver.SessionDriver.
 func (d *containerdDriver) Setup(ctx context.Context, spec driver.Spec) error {
-	if err := d.ready(ctx); err != nil {
-		return err
-	}
-	c, err := d.engine.connection()
+	c, err := d.ready(ctx)
 	if err != nil {
 		return err
 	}

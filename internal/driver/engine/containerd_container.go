@@ -27,10 +27,7 @@ type contained struct {
 
 // contain makes the beginning of an instance, once the engine runs.
 func (d *containerdDriver) contain(ctx context.Context, spec driver.Spec, dir string) (*contained, error) {
-	if err := d.ready(ctx); err != nil {
-		return nil, err
-	}
-	c, err := d.engine.connection()
+	c, err := d.ready(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -95,10 +95,7 @@ func (d *podDriver) Named(_ context.Context, name string) driver.Driver {
 
 // Check implements driver.Driver.
 func (d *podDriver) Check(ctx context.Context) (driver.Facts, error) {
-	if err := d.ready(ctx); err != nil {
-		return driver.Facts{}, err
-	}
-	c, err := d.engine.connection()
+	c, err := d.ready(ctx)
 	if err != nil {
 		return driver.Facts{}, err
 	}
