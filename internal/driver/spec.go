@@ -1,6 +1,9 @@
 package driver
 
-import "os"
+import (
+	"os"
+	"path"
+)
 
 // Spec is what a target is asked to run.
 type Spec struct {
@@ -57,6 +60,14 @@ type Spec struct {
 	// trial, where these are measured together. The caller makes and removes it.
 	// With "" each client has a group of its own, Cgroup/client.
 	ClientCgroup string
+}
+
+// Group is the cgroup of a role in the instance's, or "" where cgroups cannot be used.
+func (s Spec) Group(of Role) string {
+	if s.Cgroup == "" {
+		return ""
+	}
+	return path.Join(s.Cgroup, string(of))
 }
 
 // The environment of a payload with Spec.Beside.

@@ -169,7 +169,7 @@ func (i *instance) settle() {
 	}
 }
 
-func (i *instance) payloadGroup() string { return path.Join(i.spec.Cgroup, string(driver.RolePayload)) }
+func (i *instance) payloadGroup() string { return i.spec.Group(driver.RolePayload) }
 
 // monitorGroup is the cgroup of the engine's own process for the container; "" for none.
 func (i *instance) monitorGroup() string {

@@ -278,7 +278,7 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir st
 	if err == nil && c.spec.Cgroup != "" {
 		var trees sys.Hierarchies
 		if trees, err = sys.Cgroups(); err == nil {
-			err = trees.Make(i.group(driver.RoleRuntime))
+			err = trees.Make(i.spec.Group(driver.RoleRuntime))
 		}
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"path"
 	"sync/atomic"
 
 	containerd "github.com/containerd/containerd/v2/client"
@@ -37,15 +36,13 @@ func (d *containerdDriver) contain(ctx context.Context, spec driver.Spec, dir st
 	return &contained{engine: d.engine, spec: spec, dir: dir, client: c}, nil
 }
 
-func (c *contained) group(r driver.Role) string { return path.Join(c.spec.Cgroup, string(r)) }
-
 // watch lists the engine, the group of the runtime, and the payload, whose process may be
 // 0 for unknown.
 func (c *contained) watch(pid int) []driver.Watch {
 	watch, payload := c.engine.watch(), driver.Watch{Role: driver.RolePayload, PID: pid}
 	if c.spec.Cgroup != "" {
-		payload.Cgroup = c.group(driver.RolePayload)
-		watch = append(watch, driver.Watch{Role: driver.RoleRuntime, Cgroup: c.group(driver.RoleRuntime)})
+		payload.Cgroup = c.spec.Group(driver.RolePayload)
+		watch = append(watch, driver.Watch{Role: driver.RoleRuntime, Cgroup: c.spec.Group(driver.RoleRuntime)})
 	}
 	return append(watch, payload)
 }
@@ -56,7 +53,7 @@ func (c *contained) kill() {
 		return // Close asks the engine
 	}
 	if trees, err := sys.Cgroups(); err == nil {
-		_ = trees.Kill(c.group(driver.RolePayload))
+		_ = trees.Kill(c.spec.Group(driver.RolePayload))
 	}
 }
 
@@ -66,7 +63,7 @@ func (c *contained) removeGroups() error {
 	}
 	var errs []error
 	for _, r := range []driver.Role{driver.RolePayload, driver.RoleRuntime} {
-		_, err := sys.RemoveCgroups(c.group(r))
+		_, err := sys.RemoveCgroups(c.spec.Group(r))
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -265,10 +265,10 @@ func (p *pod) makeGroups() error {
 	}
 	trees, err := sys.Cgroups()
 	if err == nil {
-		err = errors.Join(trees.Make(p.group(driver.RoleRuntime)), trees.Make(p.group(driver.RolePayload)))
+		err = errors.Join(trees.Make(p.spec.Group(driver.RoleRuntime)), trees.Make(p.spec.Group(driver.RolePayload)))
 	}
 	if err == nil && p.spec.Limits.Pids > 0 {
-		err = trees.Apply(p.group(driver.RolePayload), sys.Bounds{Pids: p.spec.Limits.Pids})
+		err = trees.Apply(p.spec.Group(driver.RolePayload), sys.Bounds{Pids: p.spec.Limits.Pids})
 	}
 	if err != nil {
 		return driver.Labf("groups of a pod: %w", err)

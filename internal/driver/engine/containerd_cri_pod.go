@@ -199,7 +199,7 @@ func (p *pod) labels() map[string]string {
 func (p *pod) parent(r driver.Role) string {
 	switch private := p.engine.private; {
 	case p.spec.Cgroup != "":
-		return path.Join("/", p.group(r))
+		return path.Join("/", p.spec.Group(r))
 	case private != nil:
 		return path.Join("/", path.Dir(private.cgroup), "containers")
 	}

@@ -79,7 +79,7 @@ func (i *task) begin(ctx, life context.Context, mark func(driver.Phase)) error {
 	}
 	var taskOpts []containerd.NewTaskOpts
 	if i.spec.Cgroup != "" {
-		taskOpts = append(taskOpts, containerd.WithShimCgroup(path.Join("/", i.group(driver.RoleRuntime))))
+		taskOpts = append(taskOpts, containerd.WithShimCgroup(path.Join("/", i.spec.Group(driver.RoleRuntime))))
 	}
 	t, err := c.NewTask(life, cio.NewCreator(streams, cio.WithFIFODir(i.dir)), taskOpts...)
 	if err != nil {
@@ -256,7 +256,7 @@ func (i *task) specOpts() []oci.SpecOpts {
 	opts := []oci.SpecOpts{oci.WithoutRunMount, oci.WithProcessArgs(s.Args...), oci.WithProcessCwd(cwd), exactEnv(s.Env), oci.WithHostname(s.ID),
 		oci.WithUIDGID(s.User.UID, s.User.GID), oci.WithMounts(bundle.BindMounts(s.Mounts)), ociVersion}
 	if s.Cgroup != "" {
-		opts = append(opts, oci.WithCgroup(path.Join("/", i.group(driver.RolePayload))))
+		opts = append(opts, oci.WithCgroup(path.Join("/", i.spec.Group(driver.RolePayload))))
 	} else if p := i.engine.private; p != nil {
 		opts = append(opts, oci.WithCgroup(path.Join("/", path.Dir(p.cgroup), "containers", s.ID)))
 	}

@@ -110,7 +110,7 @@ func (i *command) clientGroup() string {
 	if i.spec.ClientCgroup != "" {
 		return i.spec.ClientCgroup
 	}
-	return path.Join(i.spec.Cgroup, string(driver.RoleClient))
+	return i.spec.Group(driver.RoleClient)
 }
 
 // arguments are the Spec in the client's flags.

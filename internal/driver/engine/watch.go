@@ -21,10 +21,7 @@ const watchGrace = 2 * time.Second
 
 // Watch implements driver.Instance.
 func (i *instance) Watch() []driver.Watch {
-	payload := driver.Watch{Role: driver.RolePayload}
-	if i.spec.Cgroup != "" {
-		payload.Cgroup = i.payloadGroup()
-	}
+	payload := driver.Watch{Role: driver.RolePayload, Cgroup: i.payloadGroup()}
 	i.mu.Lock()
 	started := i.started && !i.closed
 	i.mu.Unlock()

@@ -8,7 +8,6 @@ package host
 import (
 	"context"
 	"errors"
-	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +84,7 @@ func (h *host) enter(spec driver.Spec, cfg *launch.Config) error {
 	if spec.Cgroup == "" {
 		return nil
 	}
-	cfg.Cgroup = path.Join(spec.Cgroup, string(driver.RolePayload))
+	cfg.Cgroup = spec.Group(driver.RolePayload)
 	return groups.Apply(cfg.Cgroup, launch.Bounds(spec.Limits, 1)) // the launcher is one of them
 }
 

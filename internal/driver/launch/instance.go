@@ -80,7 +80,7 @@ func Groups(spec driver.Spec, everywhere bool, roles ...driver.Role) (sys.Hierar
 		groups = groups.For(Bounds(spec.Limits, 0))
 	}
 	for _, role := range roles {
-		if err := groups.Make(path.Join(spec.Cgroup, string(role))); err != nil {
+		if err := groups.Make(spec.Group(role)); err != nil {
 			return groups, err
 		}
 	}

@@ -214,7 +214,7 @@ func (p *plan) groups() error {
 	if err := p.devices(&groups); err != nil {
 		return err
 	}
-	payload, runtime := path.Join(p.spec.Cgroup, string(driver.RolePayload)), path.Join(p.spec.Cgroup, string(driver.RoleRuntime))
+	payload, runtime := p.spec.Group(driver.RolePayload), p.spec.Group(driver.RoleRuntime)
 	p.apart = true
 	limits := launch.Bounds(p.spec.Limits, 0)
 	for _, tree := range groups.All {
@@ -252,12 +252,12 @@ func (p *plan) devices(groups *sys.Hierarchies) error {
 		groups.All = append(groups.All, tree)
 		alone := sys.Hierarchies{Mode: groups.Mode, All: []sys.Hierarchy{tree}}
 		for _, role := range []driver.Role{driver.RolePayload, driver.RoleRuntime} {
-			if err := alone.Make(path.Join(p.spec.Cgroup, string(role))); err != nil {
+			if err := alone.Make(p.spec.Group(role)); err != nil {
 				return driver.Labf("cgroup: %w", err)
 			}
 		}
 	}
-	steps, err := guard.Steps(path.Join(p.spec.Cgroup, string(driver.RolePayload)), p.dir)
+	steps, err := guard.Steps(p.spec.Group(driver.RolePayload), p.dir)
 	p.cfg.Go = append(p.cfg.Go, steps...)
 	p.guard = err == nil
 	return err

@@ -32,8 +32,6 @@ type instance struct {
 	closeErr error
 }
 
-func runtimeGroup(spec driver.Spec) string { return filepath.Join(spec.Cgroup, "runtime") }
-
 // systemSlice is where systemd keeps what is no user's.
 const systemSlice = "system.slice"
 
@@ -43,7 +41,7 @@ func (d *Driver) payloadGroup(spec driver.Spec) string {
 	if d.runtime.Systemd {
 		return filepath.Join(systemSlice, driver.Label+"-"+spec.ID+".scope")
 	}
-	return filepath.Join(spec.Cgroup, "payload")
+	return spec.Group(driver.RolePayload)
 }
 
 // prepare makes directories, groups and bundle, and starts the launcher. What it
@@ -58,9 +56,8 @@ func (i *instance) prepare(ctx context.Context) error {
 	if err := d.writeBundle(i.spec, h); err != nil {
 		return driver.Labf("write the bundle: %w", err)
 	}
-	group := ""
-	if i.spec.Cgroup != "" {
-		group = runtimeGroup(i.spec)
+	group := i.spec.Group(driver.RoleRuntime)
+	if group != "" {
 		if _, err := launch.Groups(i.spec, false, driver.RoleRuntime); err != nil {
 			return driver.Labf("group of the runtime: %w", err)
 		}
@@ -104,7 +101,7 @@ func (i *instance) Watch() []driver.Watch {
 	payload := driver.Watch{Role: driver.RolePayload}
 	runtime := driver.Watch{Role: driver.RoleRuntime, PID: i.process.LauncherPID()}
 	if i.spec.Cgroup != "" {
-		payload.Cgroup, runtime.Cgroup = i.driver.payloadGroup(i.spec), runtimeGroup(i.spec)
+		payload.Cgroup, runtime.Cgroup = i.driver.payloadGroup(i.spec), i.spec.Group(driver.RoleRuntime)
 	}
 	i.mu.Lock()
 	started := i.started
@@ -207,7 +204,7 @@ func (i *instance) delete() error {
 // that the runtime and prepare have made; Spec.Cgroup itself is the caller's.
 func (i *instance) removeGroups() error {
 	_, err := sys.RemoveCgroups(i.driver.payloadGroup(i.spec))
-	_, other := sys.RemoveCgroups(runtimeGroup(i.spec))
+	_, other := sys.RemoveCgroups(i.spec.Group(driver.RoleRuntime))
 	return errors.Join(err, other)
 }
 

@@ -51,7 +51,7 @@ func (d *Driver) Boot(ctx context.Context, b Boot) (Instance, error) {
 // prepare prepares a machine; of one that boots a system, the console's lines count.
 func (d *Driver) prepare(ctx context.Context, b Boot, system bool) (*instance, error) {
 	i := &instance{driver: d, spec: b.Spec, memory: b.Machine.Mapped(), from: b.Machine.From, off: b.Off, result: make(chan result, 1)}
-	config := vmm.Config{VMM: d.vmm, Path: b.Path, Machine: b.Machine, Dir: b.Dir, Launcher: d.lab.LaunchPath, Cgroup: payloadGroup(b.Spec),
+	config := vmm.Config{VMM: d.vmm, Path: b.Path, Machine: b.Machine, Dir: b.Dir, Launcher: d.lab.LaunchPath, Cgroup: b.Spec.Group(driver.RolePayload),
 		Network: b.Spec.Join.Namespace, Slow: b.Slow, Mark: func(at vmm.Mark) { i.mark(driver.Phase(at)) }, Patience: b.Patience}
 	if system {
 		config.Line = i.lines()

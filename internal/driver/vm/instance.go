@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"path"
 	"strings"
 	"sync"
 	"time"
@@ -17,13 +16,6 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 	"github.com/tarelab/tare/internal/vmm"
 )
-
-func payloadGroup(spec driver.Spec) string {
-	if spec.Cgroup == "" {
-		return ""
-	}
-	return path.Join(spec.Cgroup, string(driver.RolePayload))
-}
 
 // instance is one guest with its payload.
 type instance struct {
@@ -92,7 +84,7 @@ func (i *instance) open(ctx context.Context, config vmm.Config) error {
 // Watch implements driver.Instance. The VMM is the payload's process on the
 // host: the guest's memory is its memory.
 func (i *instance) Watch() []driver.Watch {
-	return []driver.Watch{{Role: driver.RolePayload, PID: i.vm.PID(), Cgroup: payloadGroup(i.spec), GuestMemory: i.memory, Saved: i.from}}
+	return []driver.Watch{{Role: driver.RolePayload, PID: i.vm.PID(), Cgroup: i.spec.Group(driver.RolePayload), GuestMemory: i.memory, Saved: i.from}}
 }
 
 // Start implements driver.Instance.

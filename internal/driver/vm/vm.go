@@ -540,7 +540,7 @@ func (d *Driver) Confine(spec driver.Spec) error {
 	if err != nil {
 		return driver.Labf("cgroup: %w", err)
 	}
-	return groups.Apply(payloadGroup(spec), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle})
+	return groups.Apply(spec.Group(driver.RolePayload), sys.Bounds{CPUs: l.CPUs, CPUSet: l.CPUSet, Mems: l.Mems, Shares: l.Shares, Idle: l.Idle})
 }
 
 // guestError words what the machine tells, but for a context that has ended.
