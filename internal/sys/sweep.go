@@ -12,6 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// MakeCgroup makes the group rel in every tree in which this user may.
+func MakeCgroup(rel string) error {
+	h, err := Cgroups()
+	if err != nil {
+		return err
+	}
+	return h.Make(rel)
+}
+
+// KillCgroup kills what runs in the group rel and below it, in every tree.
+func KillCgroup(rel string) error {
+	h, err := Cgroups()
+	if err != nil {
+		return err
+	}
+	return h.Kill(rel)
+}
+
 // RemoveCgroups kills what runs in the group rel and below it, in every tree,
 // and removes them. It returns the number of processes that it found there.
 func RemoveCgroups(rel string) (killed int, err error) {

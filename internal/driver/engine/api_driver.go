@@ -196,25 +196,15 @@ func (d *apiDriver) Prepare(ctx context.Context, spec driver.Spec, _ string) (dr
 	if d.engine.isElsewhere(d.name) {
 		i.spec.Cgroup = ""
 	}
+	// Before the clock, so that probes can be armed on it before the start. An engine's usual
+	// parent of all containers has had it since the first container.
 	if group := i.monitorGroup(); err == nil && group != "" {
-		err = makeGroup(group)
+		if err = sys.MakeCgroup(group); err != nil {
+			err = driver.Labf("group of the engine's monitor: %w", err)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, i.sweep())
 	}
 	return i, nil
-}
-
-// makeGroup makes the monitor's cgroup before the clock, so that probes can be armed on
-// it before the start. An engine's usual parent of all containers has had it since the
-// first container.
-func makeGroup(group string) error {
-	trees, err := sys.Cgroups()
-	if err == nil {
-		err = trees.Make(group)
-	}
-	if err != nil {
-		return driver.Labf("group of the engine's monitor: %w", err)
-	}
-	return nil
 }

@@ -144,9 +144,7 @@ func (i *instance) kill() {
 	if i.spec.Cgroup == "" {
 		return // Close asks the engine
 	}
-	if trees, err := sys.Cgroups(); err == nil {
-		_ = trees.Kill(i.payloadGroup())
-	}
+	_ = sys.KillCgroup(i.payloadGroup())
 }
 
 // tidyTime is how long an engine's own process in a container's cgroup may take to

@@ -276,10 +276,7 @@ func (d *containerdDriver) Prepare(ctx context.Context, spec driver.Spec, dir st
 		})
 	}
 	if err == nil && c.spec.Cgroup != "" {
-		var trees sys.Hierarchies
-		if trees, err = sys.Cgroups(); err == nil {
-			err = trees.Make(i.spec.Group(driver.RoleRuntime))
-		}
+		err = sys.MakeCgroup(i.spec.Group(driver.RoleRuntime))
 	}
 	if err != nil {
 		return nil, err

@@ -52,9 +52,7 @@ func (c *contained) kill() {
 	if c.spec.Cgroup == "" || c.died.Load() {
 		return // Close asks the engine
 	}
-	if trees, err := sys.Cgroups(); err == nil {
-		_ = trees.Kill(c.spec.Group(driver.RolePayload))
-	}
+	_ = sys.KillCgroup(c.spec.Group(driver.RolePayload))
 }
 
 func (c *contained) removeGroups() error {

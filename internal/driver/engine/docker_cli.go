@@ -81,9 +81,8 @@ func (d clientDriver) Prepare(ctx context.Context, spec driver.Spec, dir string)
 	}
 	if spec.Cgroup != "" {
 		config.Cgroup = i.clientGroup()
-		var trees sys.Hierarchies
-		if trees, err = sys.Cgroups(); err == nil && spec.ClientCgroup == "" {
-			err = trees.Make(config.Cgroup)
+		if spec.ClientCgroup == "" {
+			err = sys.MakeCgroup(config.Cgroup)
 		}
 	}
 	if err == nil {

@@ -195,11 +195,7 @@ type relay struct {
 func (i *instance) startRelay(ctx context.Context) error {
 	group := i.relayGroup()
 	if group != "" {
-		groups, err := sys.Cgroups()
-		if err == nil {
-			err = groups.Make(group)
-		}
-		if err != nil {
+		if err := sys.MakeCgroup(group); err != nil {
 			return driver.Labf("cgroup of the proxy: %w", err)
 		}
 	}

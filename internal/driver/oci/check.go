@@ -72,11 +72,7 @@ func (d *Driver) prove(ctx context.Context, binary string, notes map[string]stri
 		Args: []string{driver.Mark, "-exit", strconv.Itoa(checkCode)}}
 	if d.lab.Root && d.lab.Cgroup != "" {
 		spec.Cgroup = path.Join(d.lab.Cgroup, id)
-		trees, err := sys.Cgroups()
-		if err == nil {
-			err = trees.Make(spec.Cgroup)
-		}
-		if err != nil {
+		if err := sys.MakeCgroup(spec.Cgroup); err != nil {
 			return driver.Labf("group of the test container: %w", err)
 		}
 		defer func() {

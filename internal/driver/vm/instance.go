@@ -356,11 +356,7 @@ func (i *instance) close() error {
 	i.stdout.close()
 	i.stderr.close()
 	if i.spec.Cgroup != "" {
-		groups, err := sys.Cgroups()
-		if err == nil {
-			err = groups.Kill(i.spec.Cgroup)
-		}
-		errs = append(errs, err)
+		errs = append(errs, sys.KillCgroup(i.spec.Cgroup))
 	}
 	return errors.Join(errs...)
 }
