@@ -48,28 +48,20 @@ func (h *host) Check(ctx context.Context) (driver.Facts, error) {
 }
 
 func (h *host) Prepare(ctx context.Context, spec driver.Spec, dir string) (driver.Instance, error) {
-	inst := &launch.Instance{Cgroup: spec.Cgroup}
 	cfg := launch.Config{Launcher: h.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio,
 		Child: []launch.Step{launch.Setsid()}} // a session of its own, as every container has
-	err := h.enter(spec, &cfg)
-	if err == nil {
-		err = h.root(spec, dir, &cfg, inst)
+	if err := h.enter(spec, &cfg); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		inst.Process, err = launch.New(ctx, cfg)
-	}
+	fs, err := h.root(spec, dir, &cfg)
 	if err != nil {
-		return nil, errors.Join(err, cleanup(inst))
+		return nil, err
 	}
-	return inst, nil
-}
-
-func cleanup(inst *launch.Instance) error {
-	var errs []error
-	for _, f := range inst.Cleanup {
-		errs = append(errs, f())
+	process, err := launch.New(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, fs.Clean())
 	}
-	return errors.Join(errs...)
+	return &launch.Instance{Process: process, Cgroup: spec.Cgroup, Rootfs: fs}, nil
 }
 
 // enter puts the launcher into the payload's cgroup, where its child is born.
@@ -91,12 +83,11 @@ func (h *host) enter(spec driver.Spec, cfg *launch.Config) error {
 // root makes the launcher's root, in a mount namespace of the launcher's own: what
 // the root file system makes of the mounts reaches no other process, and all of them
 // end with the launcher.
-func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config, inst *launch.Instance) error {
+func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config) (*launch.Rootfs, error) {
 	fs, err := launch.NewRootfs(spec, dir, !h.lab.Root)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	inst.Cleanup = append(inst.Cleanup, fs.Clean)
 	var system []launch.Step
 	if h.lab.Root {
 		cfg.Pre, system = launch.PrivateMounts(), fs.Own()
@@ -108,7 +99,7 @@ func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config, inst *laun
 	}
 	mounts, err := fs.Mounts()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.Pre = append(cfg.Pre, fs.Overlay(0)...)
 	cfg.Pre = append(cfg.Pre, system...)
@@ -121,5 +112,5 @@ func (h *host) root(spec driver.Spec, dir string, cfg *launch.Config, inst *laun
 		cfg.Pre = append(cfg.Pre, launch.IDs(spec.User.UID, spec.User.GID))
 	}
 	cfg.Pre = append(cfg.Pre, launch.Rehearsal(spec)...)
-	return nil
+	return fs, nil
 }

@@ -13,9 +13,9 @@ import (
 // and native have in common.
 type Instance struct {
 	Process *Process
-	Cgroup  string         // the Spec's; "" for none
-	Runtime bool           // the launcher has Cgroup/runtime for itself
-	Cleanup []func() error // run by Close after all processes have ended, in order
+	Cgroup  string  // the Spec's; "" for none
+	Runtime bool    // the launcher has Cgroup/runtime for itself
+	Rootfs  *Rootfs // cleaned by Close after all processes have ended
 
 	stop func() bool // takes the kill on Start's context back
 }
@@ -62,11 +62,7 @@ func (i *Instance) Close() error {
 			errs = append(errs, err)
 		}
 	}
-	for _, f := range i.Cleanup {
-		errs = append(errs, f())
-	}
-	i.Cleanup = nil
-	return errors.Join(errs...)
+	return errors.Join(append(errs, i.Rootfs.Clean())...)
 }
 
 // Groups makes a Spec's group of each role in the trees that its instance must

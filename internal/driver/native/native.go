@@ -144,19 +144,16 @@ func (n *native) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	if spec.Limits != (driver.Limits{}) && spec.Cgroup == "" {
 		return nil, &driver.CannotError{Target: n.Name(), Lacks: "a cgroup for the limits", Remedy: "run as root"}
 	}
-	inst := &launch.Instance{Cgroup: spec.Cgroup}
 	p := plan{level: n.level, findGuard: n.findGuard, arm: n.arm, root: n.lab.Root, spec: spec, dir: dir,
 		cfg: launch.Config{Launcher: n.lab.LaunchPath, Args: spec.Args, Env: spec.Env, Stdio: spec.Stdio, Clone: n.level.cloneFlags(), Warm: n.arm.warm}}
 	if err := p.make(); err != nil {
 		return nil, err
 	}
-	inst.Runtime = p.apart
-	inst.Cleanup = append(inst.Cleanup, p.fs.Clean)
-	var err error
-	if inst.Process, err = launch.New(ctx, p.cfg); err != nil {
+	process, err := launch.New(ctx, p.cfg)
+	if err != nil {
 		return nil, errors.Join(err, p.fs.Clean())
 	}
-	return inst, nil
+	return &launch.Instance{Process: process, Cgroup: spec.Cgroup, Runtime: p.apart, Rootfs: p.fs}, nil
 }
 
 // plan collects the steps of one instance.
