@@ -207,5 +207,3 @@ func (i *instance) removeGroups() error {
 	_, other := sys.RemoveCgroups(i.spec.Group(driver.RoleRuntime))
 	return errors.Join(err, other)
 }
-
-func joinClose(err error, i *instance) error { return errors.Join(err, i.Close()) }

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,12 +25,11 @@ func (d *Driver) Control(ctx context.Context, of driver.Instance, verb driver.Ve
 	if err != nil {
 		return nil, err
 	}
-	a := &act{runtime: d.runtime.Binary, verb: verb, log: filepath.Join(i.home.volatile, "log-"+string(verb))}
 	out, err := os.CreateTemp(i.home.volatile, "said-")
 	if err != nil {
 		return nil, driver.Labf("output of %s: %w", d.runtime.Binary, err)
 	}
-	a.said = out
+	a := &act{runtime: d.runtime.Binary, verb: verb, log: filepath.Join(i.home.volatile, "log-"+string(verb)), said: out}
 	stdio := driver.Stdio{Stdout: out, Stderr: out}
 	if verb == driver.VerbExec {
 		stdio = exec.Stdio
@@ -39,7 +39,7 @@ func (d *Driver) Control(ctx context.Context, of driver.Instance, verb driver.Ve
 		Args: d.arguments(i.binary, i.home.state(), a.log, commandOf(verb, i.spec.ID, exec.Args)...),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("surroundings of %s: %w", d.Name(), joinAct(err, a))
+		return nil, fmt.Errorf("surroundings of %s: %w", d.Name(), errors.Join(err, out.Close()))
 	}
 	return a, nil
 }
@@ -87,20 +87,6 @@ func (a *act) Do(ctx context.Context) error {
 
 // Close implements driver.Act. Its files are in the instance's own directory.
 func (a *act) Close() error {
-	if a.process == nil {
-		return a.said.Close()
-	}
-	err := a.process.Close()
-	if a.said != nil {
-		_ = a.said.Close() // nothing is written by this descriptor
-		a.said = nil
-	}
-	return err
-}
-
-func joinAct(err error, a *act) error {
-	if closed := a.Close(); closed != nil {
-		return fmt.Errorf("%w; %w", err, closed)
-	}
-	return err
+	_ = a.said.Close() // nothing is written by this descriptor
+	return a.process.Close()
 }

@@ -258,7 +258,7 @@ func (d *Driver) Prepare(ctx context.Context, spec driver.Spec, dir string) (dri
 	}
 	i := &instance{driver: d, binary: binary, spec: spec, home: d.home(spec.ID, dir)}
 	if err := i.prepare(ctx); err != nil {
-		return nil, joinClose(err, i)
+		return nil, errors.Join(err, i.Close())
 	}
 	return i, nil
 }
