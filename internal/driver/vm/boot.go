@@ -69,7 +69,7 @@ func (i *instance) lines() func(string) {
 	return func(text string) {
 		milestone(text)
 		if own := vmm.SystemdTimes(text); own != nil {
-			i.noteAll(own)
+			i.note(own)
 		}
 		if i.spec.Console != nil {
 			i.spec.Console(text)

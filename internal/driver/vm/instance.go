@@ -137,7 +137,7 @@ func (i *instance) talk(ctx context.Context) (driver.Exit, error) {
 	}
 	i.vm.Marked(vmm.MarkAgent)
 	if a.began > 0 && i.from == "" { // else they are of the guest that was saved
-		i.note(sample.GuestKernel, a.began, sample.GuestAgent, a.hello)
+		i.note(map[string]time.Duration{sample.GuestKernel: a.began, sample.GuestAgent: a.hello})
 	}
 	if err := i.vm.Adjust(ctx); err != nil {
 		return driver.Exit{}, err
@@ -266,16 +266,12 @@ func (i *instance) started(text string) error {
 	if _, err := fmt.Sscan(text, (*int64)(&asked), (*int64)(&executed)); err != nil || asked < 0 || executed < asked {
 		return fmt.Errorf("the agent's clock says %.60q", text)
 	}
-	i.note(sample.GuestAsked, asked, sample.GuestExecuted, executed)
+	i.note(map[string]time.Duration{sample.GuestAsked: asked, sample.GuestExecuted: executed})
 	return nil
 }
 
-// note keeps two moments by the guest's own clock.
-func (i *instance) note(one string, at time.Duration, other string, then time.Duration) {
-	i.noteAll(map[string]time.Duration{one: at, other: then})
-}
-
-func (i *instance) noteAll(times map[string]time.Duration) {
+// note keeps times by the guest's own clock.
+func (i *instance) note(times map[string]time.Duration) {
 	i.clocks.Lock()
 	defer i.clocks.Unlock()
 	if i.times == nil {
