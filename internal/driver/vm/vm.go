@@ -62,11 +62,11 @@ func New(lab driver.Lab, v vmm.VMM) *Driver { return &Driver{lab: lab, vmm: v, h
 // that of its guests: a path, a release, or "" for the distribution's. The agent of another
 // architecture than this machine's is put into lab.RunDir.
 func Of(lab driver.Lab, arch, name, kernel string) (*Driver, error) {
-	i := slices.IndexFunc(vmm.For(arch), func(v vmm.VMM) bool { return v.Name == name })
+	all := vmm.For(arch)
+	i := slices.IndexFunc(all, func(v vmm.VMM) bool { return v.Name == name })
 	if i < 0 {
 		return nil, fmt.Errorf("%s has no virtual machine %q", arch, name)
 	}
-	v := vmm.For(arch)[i]
 	home := newHome(lab)
 	if home.arch = arch; arch != runtime.GOARCH {
 		agent, err := helpers.ReadFor(arch, helpers.Init)
@@ -78,7 +78,7 @@ func Of(lab driver.Lab, arch, name, kernel string) (*Driver, error) {
 			return nil, driver.Labf("the guest's agent: %w", err)
 		}
 	}
-	return &Driver{lab: home.lab, vmm: v, home: home, kernel: kernel}, nil
+	return &Driver{lab: home.lab, vmm: all[i], home: home, kernel: kernel}, nil
 }
 
 // Driver runs payloads in guests of one VMM.
@@ -495,22 +495,11 @@ func (d *Driver) CPUs(l driver.Limits) int {
 // countCPUs counts a list such as "0-1,4"; what it cannot read counts as one
 // CPU, and the kernel refuses it by name.
 func countCPUs(set string) int {
-	n := 0
-	for part := range strings.SplitSeq(set, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		var a, b int
-		if _, err := fmt.Sscan(low, &a); err != nil {
-			return 1
-		}
-		b = a
-		if isRange {
-			if _, err := fmt.Sscan(high, &b); err != nil {
-				return 1
-			}
-		}
-		n += b - a + 1
+	cpus, err := sys.ParseCPUs(set)
+	if err != nil {
+		return 1
 	}
-	return max(n, 1)
+	return len(cpus)
 }
 
 // Affordable refuses a guest that is bigger than the host.
