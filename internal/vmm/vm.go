@@ -550,15 +550,6 @@ func (v *VM) close() error {
 	for _, p := range v.helpers {
 		errs = append(errs, p.Close())
 	}
-	for {
-		select {
-		case c := <-v.agent:
-			c.Close()
-			continue
-		default:
-		}
-		break
-	}
 	for _, name := range v.made {
 		if err := os.Remove(filepath.Join(v.config.Dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
