@@ -89,7 +89,7 @@ func newestImage(names []string, version, flavour string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return slices.MaxFunc(names, func(a, b string) int { return slices.Compare(numbers(a), numbers(b)) })
+	return slices.MaxFunc(names, CompareVersions)
 }
 
 // numbers are those in a text, in their order.

@@ -284,14 +284,11 @@ func (v VMM) Kernel(ctx context.Context, k Kernel, dir string) (Kernel, error) {
 
 // ways are the channels as the agent is told them.
 func ways(channels []plug) string {
-	text := "tare_channel="
-	for i, c := range channels {
-		if i > 0 {
-			text += ","
-		}
-		text += c.way
+	var all []string
+	for _, c := range channels {
+		all = append(all, c.way)
 	}
-	return text
+	return "tare_channel=" + strings.Join(all, ",")
 }
 
 // Mapped is the size of the mapping that is the guest's memory, in bytes: VMMs take
