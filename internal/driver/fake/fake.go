@@ -1,7 +1,6 @@
 // Package fake is a scripted target: it starts, acts, prints, ends, fails and
-// hangs as a test tells it to, with times from any distribution. It serves the
-// tests of the loop, of the statistics and of the command line; it never ships
-// in a list of targets.
+// hangs as a test tells it to. It serves the tests of the loop and of the command
+// line; it never ships in a list of targets.
 package fake
 
 import (

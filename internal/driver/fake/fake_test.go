@@ -110,20 +110,3 @@ func TestTimesAreKept(t *testing.T) {
 		t.Errorf("took %v, want at least %v", took, ready+run)
 	}
 }
-
-func TestLogNormal(t *testing.T) {
-	const median = 10 * time.Millisecond
-	draw, again := LogNormal(1, median, 0.1), LogNormal(1, median, 0.1)
-	var all []time.Duration
-	for range 2001 {
-		d := draw()
-		if d != again() {
-			t.Fatal("the same seed gives other times")
-		}
-		all = append(all, d)
-	}
-	slices.Sort(all)
-	if got := all[1000]; got < 98*median/100 || got > 102*median/100 {
-		t.Errorf("median %v, want %v", got, median)
-	}
-}

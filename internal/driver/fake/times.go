@@ -2,9 +2,6 @@ package fake
 
 import (
 	"context"
-	"math"
-	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -28,17 +25,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	for time.Now().Before(end) {
 	}
 	return ctx.Err() == nil
-}
-
-// LogNormal gives times with the median and the standard deviation of their
-// logarithms (0.1: about 10 %), the shape that start times have. The same seed
-// gives the same times in the order of the calls. It is safe for concurrent use.
-func LogNormal(seed uint64, median time.Duration, sigma float64) func() time.Duration {
-	var mu sync.Mutex
-	source := rand.New(rand.NewPCG(seed, seed))
-	return func() time.Duration {
-		mu.Lock()
-		defer mu.Unlock()
-		return time.Duration(float64(median) * math.Exp(sigma*source.NormFloat64()))
-	}
 }
