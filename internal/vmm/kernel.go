@@ -258,10 +258,10 @@ func (k Kernel) fits(arch string) error {
 	return nil
 }
 
-// Unpacked gives the kernel that is packed into k, kept below dir by k's
+// unpacked gives the kernel that is packed into k, kept below dir by k's
 // digest: a VMM that loads it saves the guest the unpacking, and some load
 // nothing else. A kernel that is not packed is returned as it is.
-func (k Kernel) Unpacked(ctx context.Context, dir string) (Kernel, error) {
+func (k Kernel) unpacked(ctx context.Context, dir string) (Kernel, error) {
 	if k.Format != BzImage && k.Format != ZBoot && k.Format != Gzip {
 		return k, nil
 	}

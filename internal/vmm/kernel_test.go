@@ -125,7 +125,7 @@ func TestUnpackBzImage(t *testing.T) {
 				t.Fatalf("%+v, %v", k, err)
 			}
 			dir := t.TempDir()
-			inner, err := k.Unpacked(t.Context(), dir)
+			inner, err := k.unpacked(t.Context(), dir)
 			if err != nil || inner.Format != PVH || inner.Version != "6.1.2-test" {
 				t.Fatalf("%+v, %v", inner, err)
 			}
@@ -136,7 +136,7 @@ func TestUnpackBzImage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := k.Unpacked(t.Context(), dir); err != nil || again.Path != inner.Path {
+			if again, err := k.unpacked(t.Context(), dir); err != nil || again.Path != inner.Path {
 				t.Errorf("a second time: %+v, %v", again, err)
 			}
 			if after, err := os.Stat(inner.Path); err != nil || !after.ModTime().Equal(before.ModTime()) {
@@ -194,7 +194,7 @@ func TestInspect(t *testing.T) {
 				t.Errorf("got %+v", k)
 			}
 			if name == "bzImage that lies" {
-				_, err := k.Unpacked(t.Context(), t.TempDir())
+				_, err := k.unpacked(t.Context(), t.TempDir())
 				expect(t, "unpack", err, "its header says")
 			}
 		})
@@ -269,7 +269,7 @@ func TestDamagedKernels(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			inner, err := k.Unpacked(t.Context(), dir)
+			inner, err := k.unpacked(t.Context(), dir)
 			if err == nil {
 				t.Errorf("%s, %s: it is taken for %+v", how, what, inner)
 			}
@@ -303,7 +303,7 @@ func TestHostileKernels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = k.Unpacked(t.Context(), t.TempDir())
+		_, err = k.unpacked(t.Context(), t.TempDir())
 		expect(t, how, err, "it has more than 1 MiB, and is no kernel")
 	}
 }

@@ -260,14 +260,14 @@ func (v VMM) Kernel(ctx context.Context, k Kernel, dir string) (Kernel, error) {
 	}
 	if k.Format == Gzip {
 		var err error
-		if k, err = k.Unpacked(ctx, dir); err != nil {
+		if k, err = k.unpacked(ctx, dir); err != nil {
 			return k, err
 		}
 	}
 	if k.Format == v.Formats[0] {
 		return k, nil
 	}
-	inner, err := k.Unpacked(ctx, dir)
+	inner, err := k.unpacked(ctx, dir)
 	for _, want := range v.Formats {
 		switch {
 		case err == nil && inner.Format == want:
