@@ -81,6 +81,10 @@ const (
 // The laboratory puts it before a payload's arguments.
 const Mark = "/.tare/mark"
 
+// Acted is what the mark helper writes to standard output, once, before it becomes the
+// payload. A trial strips it from the stream.
+const Acted = "\x00tare:acted\x00"
+
 // Label is the prefix of everything that tare makes on a machine: cgroups,
 // container ids, namespaces, mounts' source names. Sweeping relies on it alone.
 const Label = "tare"

@@ -41,7 +41,7 @@ func newVerbed() *verbed {
 
 // payload answers turns, as the workload's script does.
 func (v *verbed) payload(ctx context.Context, spec driver.Spec) (driver.Exit, error) {
-	if _, err := spec.Stdio.Stdout.WriteString(trial.Mark); err != nil {
+	if _, err := spec.Stdio.Stdout.WriteString(driver.Acted); err != nil {
 		return driver.Exit{}, err
 	}
 	go func() {
@@ -77,7 +77,7 @@ func (v *verbed) Control(_ context.Context, _ driver.Instance, verb driver.Verb,
 			if v.execs {
 				v.acted.Store(1)
 			}
-			_, err := exec.Stdio.Stdout.WriteString(trial.Mark)
+			_, err := exec.Stdio.Stdout.WriteString(driver.Acted)
 			return err
 		case driver.VerbPause:
 			v.paused.Store(v.pausing)

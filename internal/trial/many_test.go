@@ -23,7 +23,7 @@ func TestConcurrencyBoundsWhatIsUnderWay(t *testing.T) {
 		n := now.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
-		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+		_, err := spec.Stdio.Stdout.WriteString(driver.Acted)
 		time.Sleep(5 * time.Millisecond)
 		now.Add(-1)
 		return driver.Exit{Usage: &driver.Usage{}}, err
@@ -61,7 +61,7 @@ func TestHoldKeepsAllAlive(t *testing.T) {
 		}
 		alive.Add(1)
 		defer alive.Add(-1)
-		_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+		_, err := spec.Stdio.Stdout.WriteString(driver.Acted)
 		<-ctx.Done()
 		return driver.Exit{}, errors.Join(err, ctx.Err())
 	}
@@ -103,7 +103,7 @@ func TestHoldRestsBeforeTheCount(t *testing.T) {
 					if !slices.Equal(spec.Args, []string{"/bin/work", "64", driver.Mark, "-hold"}) {
 						t.Errorf("payload %q", spec.Args)
 					}
-					_, err := spec.Stdio.Stdout.WriteString(trial.Mark)
+					_, err := spec.Stdio.Stdout.WriteString(driver.Acted)
 					if !c.hang {
 						time.Sleep(100 * time.Millisecond)
 						return driver.Exit{}, err

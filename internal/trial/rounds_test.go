@@ -26,7 +26,7 @@ func taker(reply func(n int, name string) (string, bool)) fake.Script {
 	return fake.Script{Payload: func(ctx context.Context, spec driver.Spec) (driver.Exit, error) {
 		stop := context.AfterFunc(ctx, func() { _ = spec.Stdio.Stdin.SetReadDeadline(time.Now()) })
 		defer stop()
-		fmt.Fprint(spec.Stdio.Stdout, trial.Mark)
+		fmt.Fprint(spec.Stdio.Stdout, driver.Acted)
 		lines := bufio.NewScanner(spec.Stdio.Stdin)
 		for n := 0; lines.Scan(); n++ {
 			name, _, _ := strings.Cut(lines.Text(), " ")

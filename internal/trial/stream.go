@@ -7,11 +7,9 @@ import (
 	"os"
 	"sync"
 	"time"
-)
 
-// Mark is what helpers/mark.c writes to standard output, once, before it becomes
-// the payload. It is stripped from the stream.
-const Mark = "\x00tare:acted\x00"
+	"github.com/tarelab/tare/internal/driver"
+)
 
 // keepBytes is how much of a stream is kept for the workload's parser and for
 // messages; the rest is read, counted and dropped.
@@ -25,9 +23,9 @@ type stream struct {
 
 	begun sync.Once
 	done  chan struct{}
-	seen  chan struct{} // closed when it is settled whether the Mark arrived
+	seen  chan struct{} // closed when it is settled whether the mark arrived
 	acted Stamp         // when it did; 0 when it never did. Valid once seen is closed
-	total int64         // bytes without the Mark
+	total int64         // bytes without the mark
 	err   error
 
 	mu   sync.Mutex // guards kept: a message may quote it while the stream is open
@@ -39,7 +37,7 @@ type act int
 
 const (
 	nothing act = iota
-	theMark     // a leading Mark, which is stripped
+	theMark     // a leading driver.Acted, which is stripped
 	anyByte     // its first byte
 )
 
@@ -102,14 +100,14 @@ func (s *stream) collect() {
 	}
 }
 
-// takeMark looks for the Mark at the start of head. It expects nothing more when
+// takeMark looks for the mark at the start of head. It expects nothing more when
 // the question is settled, and returns what belongs to the payload.
 func (s *stream) takeMark(head []byte, now Stamp, last bool) []byte {
-	if len(head) < len(Mark) && !last && bytes.HasPrefix([]byte(Mark), head) {
+	if len(head) < len(driver.Acted) && !last && bytes.HasPrefix([]byte(driver.Acted), head) {
 		return nil
 	}
 	s.expects = nothing
-	rest, found := bytes.CutPrefix(head, []byte(Mark))
+	rest, found := bytes.CutPrefix(head, []byte(driver.Acted))
 	if found {
 		s.acted = now
 	}

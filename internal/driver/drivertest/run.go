@@ -16,9 +16,6 @@ import (
 	"github.com/tarelab/tare/internal/sys"
 )
 
-// mark is what the mark helper writes before it becomes the payload.
-const mark = "\x00tare:acted\x00"
-
 // job is one payload as a check asks for it.
 type job struct {
 	args   []string
@@ -269,11 +266,11 @@ func (r *reader) Write(data []byte) (int, error) {
 	rest := data
 	if r.seeking {
 		r.head = append(r.head, data...)
-		if len(r.head) < len(mark) && bytes.HasPrefix([]byte(mark), r.head) {
+		if len(r.head) < len(driver.Acted) && bytes.HasPrefix([]byte(driver.Acted), r.head) {
 			return len(data), nil
 		}
 		r.seeking = false
-		if rest, r.found = bytes.CutPrefix(r.head, []byte(mark)); r.found {
+		if rest, r.found = bytes.CutPrefix(r.head, []byte(driver.Acted)); r.found {
 			r.acted = now
 			close(r.marked)
 		}

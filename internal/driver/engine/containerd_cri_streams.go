@@ -34,7 +34,7 @@ import (
 const podLogName = "log"
 
 // markLine is the end of the log's line with the mark (mark -line).
-var markLine = []byte(" stdout F \x00tare:acted\x00\n")
+var markLine = []byte(" stdout F " + driver.Acted + "\n")
 
 // podLog is the container's log.
 type podLog struct {
@@ -85,7 +85,7 @@ func untilMark(from *bufio.Reader, to io.Writer) error {
 			return err
 		}
 		if bytes.HasSuffix(line, markLine) {
-			_, err := to.Write([]byte("\x00tare:acted\x00"))
+			_, err := to.Write([]byte(driver.Acted))
 			return err
 		}
 	}

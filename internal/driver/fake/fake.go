@@ -13,9 +13,6 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// mark is what the mark helper writes inside a real target (helpers/mark.c).
-const mark = "\x00tare:acted\x00"
-
 // Script says how one instance goes. The zero value acts at once and ends well.
 type Script struct {
 	PrepareErr, StartErr, WaitErr, CloseErr error // what the phase returns, when not nil
@@ -172,7 +169,7 @@ func (i *instance) print() error {
 	var errs []error
 	if out := i.spec.Stdio.Stdout; out != nil {
 		if !i.script.NoMark {
-			_, err := out.WriteString(mark)
+			_, err := out.WriteString(driver.Acted)
 			errs = append(errs, err)
 		}
 		_, err := out.Write(i.script.Stdout)

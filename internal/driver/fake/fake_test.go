@@ -76,7 +76,7 @@ func TestScript(t *testing.T) {
 		Ready: time.Millisecond, Run: time.Millisecond, Stdout: []byte("hello"), Exit: driver.Exit{Code: 3},
 		Marks: []Mark{{"kernel", 100 * time.Microsecond}, {"init", 200 * time.Microsecond}},
 	})
-	if err != nil || out != mark+"hello" || exit.Code != 3 || !slices.Equal(phases, []driver.Phase{"kernel", "init"}) {
+	if err != nil || out != driver.Acted+"hello" || exit.Code != 3 || !slices.Equal(phases, []driver.Phase{"kernel", "init"}) {
 		t.Errorf("got %q, %q, %v, %v", out, phases, exit, err)
 	}
 }

@@ -36,7 +36,7 @@ func Prove(ctx context.Context, d driver.Driver, lab driver.Lab) error {
 		return err
 	case exit.Code != proofCode || exit.Signal != 0:
 		return fmt.Errorf("exit code %d of a check's payload came back as code %d, signal %d%s", proofCode, exit.Code, exit.Signal, quoted(said))
-	case !bytes.Contains(said, []byte("\x00tare:acted\x00")):
+	case !bytes.Contains(said, []byte(driver.Acted)):
 		return fmt.Errorf("the mark of a check's payload did not come back%s", quoted(said))
 	}
 	return nil

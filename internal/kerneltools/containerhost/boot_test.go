@@ -112,7 +112,7 @@ func TestContainerHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, err := os.ReadFile(out.Name())
-	if err != nil || exit.Code != 7 || !bytes.Contains(said, []byte("\x00tare:acted\x00")) {
+	if err != nil || exit.Code != 7 || !bytes.Contains(said, []byte(driver.Acted)) {
 		t.Errorf("exit %+v, it said %q, %v", exit, said, err)
 	}
 	mu.Lock()
