@@ -253,7 +253,7 @@ func (b *block) slice(ctx context.Context, h *held, turn Turn) (slice, error) {
 			return slice{}, cmp.Or[error](c.ends(), phased{"wait", fmt.Errorf("the payload does not take its turn: %w", err)})
 		}
 	}
-	s := slice{from: from[0], counted: counted}
+	s := slice{from: from[0]}
 	var rate float64
 	var own time.Duration
 	for i, c := range h.copies {
@@ -276,8 +276,8 @@ func (b *block) slice(ctx context.Context, h *held, turn Turn) (slice, error) {
 	default:
 		s.own = s.to.Sub(s.from)
 	}
-	after, _, err := b.device(h, turn)
-	s.device = after - before
+	after, still, err := b.device(h, turn)
+	s.device, s.counted = after-before, counted && still
 	return s, err
 }
 

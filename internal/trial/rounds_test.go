@@ -328,3 +328,24 @@ func TestPayloadThatFailsAtItsEnd(t *testing.T) {
 		t.Errorf("%v, %+v", err, got[0].Failure)
 	}
 }
+
+// A slice whose bytes nobody can read at its end has none: a payload may have ended, with the
+// processes by which they were counted.
+func TestDeviceBytesThatAreGone(t *testing.T) {
+	b := block(32, []string{"files"}, taker(honest))
+	b.Held[0].Turns[0].Device = true
+	looks := 0
+	b.Device = func([]driver.Watch) (float64, bool, error) {
+		if looks++; looks == 4 { // the end of the second slice that is looked at
+			return 0, false, nil
+		}
+		return 50 * float64(looks), true, nil
+	}
+	got, err := runRounds(t, t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := got[0].Slices; s.Device == nil || *s.Device != 50 || s.Bytes != 4096 {
+		t.Errorf("device bytes %v of %v bytes, want those of the first slice", s.Device, s.Bytes)
+	}
+}
