@@ -264,7 +264,7 @@ func gated(args []string) []string {
 }
 
 func podResources(l driver.Limits) *cri.LinuxContainerResources {
-	r := &cri.LinuxContainerResources{CpusetCpus: l.CPUSet, MemoryLimitInBytes: l.Memory}
+	r := &cri.LinuxContainerResources{CpusetCpus: l.CPUSet, CpusetMems: l.Mems, CpuShares: l.Shares, MemoryLimitInBytes: l.Memory}
 	if l.CPUs > 0 {
 		r.CpuPeriod, r.CpuQuota = bundle.CFSPeriod, int64(l.CPUs*bundle.CFSPeriod)
 	}

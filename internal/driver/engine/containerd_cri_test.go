@@ -311,3 +311,11 @@ func TestThreadsComeBack(t *testing.T) {
 		}
 	}
 }
+
+// A pod is asked for with all limits that CRI knows.
+func TestLimitsOfAPod(t *testing.T) {
+	r := podResources(driver.Limits{CPUs: 0.5, CPUSet: "0-1", Mems: "0", Shares: 512, Memory: 64 << 20})
+	if r.CpuQuota != 50_000 || r.CpusetCpus != "0-1" || r.CpusetMems != "0" || r.CpuShares != 512 || r.MemoryLimitInBytes != 64<<20 {
+		t.Errorf("got %v", r)
+	}
+}
