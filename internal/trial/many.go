@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -32,21 +33,11 @@ type Hold struct {
 func (j Job) many() bool { return j.Concurrency > 0 || j.Hold != nil }
 
 // atOnce is how many copies are under way at one moment.
-func (t *running) atOnce() int {
-	if t.job.Concurrency > 0 {
-		return t.job.Concurrency
-	}
-	return len(t.copies)
-}
+func (t *running) atOnce() int { return cmp.Or(t.job.Concurrency, len(t.copies)) }
 
 // aside is how many copies are prepared, or closed, at one moment: outside the
 // clock, and as many as keep the CPUs at work while some wait for the kernel.
-func (t *running) aside() int {
-	if t.job.Concurrency > 0 {
-		return t.job.Concurrency
-	}
-	return 2 * runtime.NumCPU()
-}
+func (t *running) aside() int { return cmp.Or(t.job.Concurrency, 2*runtime.NumCPU()) }
 
 // inTurn calls f for 0..n-1 in order, at most width at a time, and begins no
 // more once one of them has returned false.
