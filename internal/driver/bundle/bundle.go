@@ -11,8 +11,8 @@ import (
 	"github.com/tarelab/tare/internal/driver"
 )
 
-// capabilities are Docker's default set (moby, daemon/pkg/oci/caps/defaults.go).
-var capabilities = []string{
+// Capabilities are Docker's default set (moby, daemon/pkg/oci/caps/defaults.go).
+var Capabilities = []string{
 	"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FSETID", "CAP_FOWNER", "CAP_MKNOD", "CAP_NET_RAW", "CAP_SETGID",
 	"CAP_SETUID", "CAP_SETFCAP", "CAP_SETPCAP", "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT", "CAP_KILL", "CAP_AUDIT_WRITE",
 }
@@ -73,9 +73,9 @@ func Config(spec driver.Spec, at Place) *specs.Spec {
 // capabilitiesOf gives root Docker's set, and another user the bound alone.
 func capabilitiesOf(u driver.User) *specs.LinuxCapabilities {
 	if u.UID != 0 {
-		return &specs.LinuxCapabilities{Bounding: capabilities}
+		return &specs.LinuxCapabilities{Bounding: Capabilities}
 	}
-	return &specs.LinuxCapabilities{Bounding: capabilities, Effective: capabilities, Permitted: capabilities}
+	return &specs.LinuxCapabilities{Bounding: Capabilities, Effective: Capabilities, Permitted: Capabilities}
 }
 
 // systemMounts are those of a Docker container. Without root the group tty (5)

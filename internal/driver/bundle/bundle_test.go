@@ -10,9 +10,9 @@ func TestAnotherUserHasNoCapabilities(t *testing.T) {
 	for _, c := range []struct {
 		user driver.User
 		want int
-	}{{driver.User{}, len(capabilities)}, {driver.User{UID: 5, GID: 6}, 0}} {
+	}{{driver.User{}, len(Capabilities)}, {driver.User{UID: 5, GID: 6}, 0}} {
 		p := Config(driver.Spec{ID: "tare-x", User: c.user}, Place{Rootfs: "/x"}).Process
-		if len(p.Capabilities.Effective) != c.want || len(p.Capabilities.Permitted) != c.want || len(p.Capabilities.Bounding) != len(capabilities) {
+		if len(p.Capabilities.Effective) != c.want || len(p.Capabilities.Permitted) != c.want || len(p.Capabilities.Bounding) != len(Capabilities) {
 			t.Errorf("user %v: capabilities %+v", c.user, p.Capabilities)
 		}
 		if !p.NoNewPrivileges || p.Terminal || p.Cwd != "/" {

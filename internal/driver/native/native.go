@@ -348,9 +348,11 @@ func (p *plan) nodev() uintptr {
 // user's has one identity, which the payload has already.
 func (p *plan) privileges() error {
 	user := p.spec.User
-	keep, held := uint64(capabilities), capabilityNames
+	keep, held := uint64(capabilities), bundle.Capabilities
 	if p.guard {
-		keep, held = keep|1<<unix.CAP_MKNOD, append(slices.Clone(held), "CAP_MKNOD")
+		keep |= 1 << unix.CAP_MKNOD
+	} else {
+		held = slices.DeleteFunc(slices.Clone(held), func(name string) bool { return name == "CAP_MKNOD" })
 	}
 	if p.level >= privileges {
 		p.child(launch.Keyring(), launch.BoundingSet(keep))

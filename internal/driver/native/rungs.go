@@ -52,13 +52,8 @@ func (l level) cloneFlags() uintptr {
 	return flags
 }
 
-// capabilityNames is Docker's default set (moby, daemon/pkg/oci/caps/defaults.go) by
-// name, without CAP_MKNOD: a payload has that one only where a device group keeps it
-// from opening what it makes.
-var capabilityNames = []string{"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
-	"CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP", "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
-
-// capabilities is the same as a mask.
+// capabilities is bundle.Capabilities as a mask, without CAP_MKNOD: a payload has that one
+// only where a device group keeps it from opening what it makes.
 const capabilities = 1<<unix.CAP_AUDIT_WRITE | 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER |
 	1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_NET_BIND_SERVICE | 1<<unix.CAP_NET_RAW |
 	1<<unix.CAP_SETFCAP | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_SETUID | 1<<unix.CAP_SYS_CHROOT
