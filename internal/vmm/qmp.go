@@ -196,8 +196,6 @@ func (q *qmp) watch() error {
 	}
 }
 
-func (q *qmp) close() error { return q.conn.Close() }
-
 // statusPause is the time between two questions for a status.
 const statusPause = time.Millisecond
 

@@ -81,5 +81,3 @@ func (r *rest) watch() error {
 	}
 	return fmt.Errorf("API: %w", err)
 }
-
-func (r *rest) close() error { return r.conn.Close() }

@@ -333,7 +333,6 @@ func (v *VM) converse(c net.Conn) {
 	if err == nil {
 		v.power(ctl)
 		v.mark(MarkReady)
-		v.keep(closer{ctl})
 		err = v.serve(ctl)
 	}
 	if err != nil && !Gone(err) { // a VMM that ended says so itself
@@ -379,10 +378,6 @@ func (v *VM) Save(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
-
-type closer struct{ control }
-
-func (c closer) Close() error { return c.close() }
 
 // fail notes the first thing that went wrong.
 func (v *VM) fail(err error) {

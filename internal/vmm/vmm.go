@@ -206,12 +206,12 @@ type plug struct {
 	way    string // of a channel: what helpers/init.c knows it by
 }
 
-// control is a VMM's control channel once it works.
+// control is a VMM's control channel once it works. Its connection is closed with the
+// machine.
 type control interface {
 	// watch returns when the VMM has reported that the guest cannot go on, with
 	// what it said, or when the connection has ended, with nil.
 	watch() error
-	close() error
 }
 
 // Architectures are those that tare is made for, by Go's names.
