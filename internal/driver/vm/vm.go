@@ -208,28 +208,8 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return facts, err
 	}
-	facts.Notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
-	facts.Notes[driver.NoteGuestKernel], facts.Notes[driver.NoteKernelFile] = g.kernel.Digest, g.of.Digest
-	if g.source != "" {
-		facts.Notes["kernel-package"] = g.source
-	}
-	if d.lab.Guest.Rootfs != "" {
-		s, err := d.home.system(ctx)
-		if err != nil {
-			return facts, err
-		}
-		facts.Notes[driver.NoteSystem] = s.ID
-		if err := d.mounts(g, s); err != nil {
-			return facts, err
-		}
-	}
-	modules, err := d.home.moduleSet(ctx, g)
-	if err != nil {
+	if err := d.describe(ctx, g, facts.Notes); err != nil {
 		return facts, err
-	}
-	if modules.digest != "" {
-		facts.Notes["modules-digest"] = modules.digest
-		facts.Notes["modules"] = g.modules
 	}
 	if err := d.accelerated(ctx, path, g, facts.Notes); err != nil {
 		return facts, err
@@ -251,6 +231,33 @@ func (d *Driver) Check(ctx context.Context) (driver.Facts, error) {
 		return facts, &brief{err}
 	}
 	return facts, nil
+}
+
+// describe notes what guests are made of.
+func (d *Driver) describe(ctx context.Context, g guestKernel, notes map[string]string) error {
+	notes["kernel"] = fmt.Sprintf("%s (%s)", g.kernel.Version, g.kernel.Format)
+	notes[driver.NoteGuestKernel], notes[driver.NoteKernelFile] = g.kernel.Digest, g.of.Digest
+	if g.source != "" {
+		notes["kernel-package"] = g.source
+	}
+	if d.lab.Guest.Rootfs != "" {
+		s, err := d.home.system(ctx)
+		if err != nil {
+			return err
+		}
+		notes[driver.NoteSystem] = s.ID
+		if err := d.mounts(g, s); err != nil {
+			return err
+		}
+	}
+	modules, err := d.home.moduleSet(ctx, g)
+	if err != nil {
+		return err
+	}
+	if modules.digest != "" {
+		notes["modules-digest"], notes["modules"] = modules.digest, g.modules
+	}
+	return nil
 }
 
 // accelerated notes what will run the guest's CPU, why not KVM, and where boots end.
