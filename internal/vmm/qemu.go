@@ -133,21 +133,10 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	if m.Alone == nil {
 		args = append(args, "-kernel", m.Kernel.Path)
 	}
-	if m.Accel == KVM {
-		args = append(args, "-accel", "kvm", "-cpu", cmp.Or(q.kvmCPU, "host"))
-	} else {
-		args = append(args, "-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu)
+	if m.Code != "" && m.Accel != TCG {
+		return p, errors.New("it sees the code of emulated guests alone")
 	}
-	if m.Code != "" {
-		if m.Accel != TCG {
-			return p, errors.New("it sees the code of emulated guests alone")
-		}
-		args = append(args, "-d", "in_asm")
-		if q.text != "" {
-			args = append(args, "-dfilter", q.text)
-		}
-		args = append(args, "-D", m.Code)
-	}
+	args = append(args, q.accelerator(m)...)
 	if m.Initrd != "" {
 		name := m.Initrd
 		if q.lastPage {
@@ -201,6 +190,22 @@ func (q qemuMachine) plan(m Machine) (plan, error) {
 	}
 	p.args = args
 	return p, nil
+}
+
+// accelerator is what executes the guest's instructions, and shows their code.
+func (q qemuMachine) accelerator(m Machine) []string {
+	if m.Accel == KVM {
+		return []string{"-accel", "kvm", "-cpu", cmp.Or(q.kvmCPU, "host")}
+	}
+	args := []string{"-accel", fmt.Sprintf("tcg,thread=multi,tb-size=%d", cmp.Or(mebibytes(m.Translations), TranslationCache)), "-cpu", q.cpu}
+	if m.Code == "" {
+		return args
+	}
+	args = append(args, "-d", "in_asm")
+	if q.text != "" {
+		args = append(args, "-dfilter", q.text)
+	}
+	return append(args, "-D", m.Code)
 }
 
 func access(d Disk) string {
