@@ -128,14 +128,8 @@ func surroundings(session string, d daemonCommand) ([]launch.Step, error) {
 	if !d.hideUnified {
 		return steps, nil
 	}
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return nil, driver.Labf("find the cgroup hierarchies: %w", err)
-	}
-	if tree, ok := trees.Unified(); ok && trees.Mode == sys.Hybrid {
-		steps = append(steps, launch.Mount(driver.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
-	}
-	return steps, nil
+	hidden, err := launch.HideUnified()
+	return append(steps, hidden...), err
 }
 
 // moduleDirs are where modprobe looks for the kernel's modules.

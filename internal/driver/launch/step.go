@@ -1,11 +1,13 @@
 package launch
 
 import (
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/tarelab/tare/internal/driver"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Step is one thing that the launcher does: a name and its arguments, as
@@ -34,6 +36,22 @@ func Network(path string) Step { return Step{"netns", path} }
 // changes the host does not see.
 func PrivateMounts() []Step {
 	return []Step{Unshare(unix.CLONE_NEWNS), Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")}
+}
+
+// HideUnified are the steps that cover cgroup v2 where the machine has both versions, for
+// programs that refuse that. The tree is covered, not unmounted: a user namespace may not
+// unmount what it has inherited, and crun makes directories there, which must not land in
+// the host's file system below the mount.
+func HideUnified() ([]Step, error) {
+	trees, err := sys.Cgroups()
+	if err != nil {
+		return nil, driver.Labf("find the cgroup hierarchies: %w", err)
+	}
+	i := slices.IndexFunc(trees.All, func(h sys.Hierarchy) bool { return h.Version == 2 })
+	if i < 0 || trees.Mode != sys.Hybrid {
+		return nil, nil
+	}
+	return []Step{Mount(driver.Label, trees.All[i].Path, "tmpfs", 0, "size=1m,mode=755")}, nil
 }
 
 // Maps writes the launcher's uid and gid maps after a new user namespace, in

@@ -217,21 +217,8 @@ func (d *Driver) surroundings() ([]launch.Step, error) {
 	if !d.runtime.HidesUnified {
 		return steps, nil
 	}
-	trees, err := sys.Cgroups()
-	if err != nil {
-		return nil, driver.Labf("find the cgroup hierarchies: %w", err)
-	}
-	if trees.Mode == sys.Hybrid {
-		for _, tree := range trees.All {
-			if tree.Version == 2 {
-				// Covered, not unmounted: a user namespace may not unmount what
-				// it has inherited, and crun makes directories there, which must
-				// not land in the host's file system below the mount.
-				steps = append(steps, launch.Mount(driver.Label, tree.Path, "tmpfs", 0, "size=1m,mode=755"))
-			}
-		}
-	}
-	return steps, nil
+	hidden, err := launch.HideUnified()
+	return append(steps, hidden...), err
 }
 
 // arguments are the runtime's global flags for one instance, and a command.
