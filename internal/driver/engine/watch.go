@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/moby/moby/client"
+	"github.com/prometheus/procfs"
 
 	"github.com/tarelab/tare/internal/driver"
 	"github.com/tarelab/tare/internal/sys"
@@ -81,14 +81,12 @@ func (d *daemonPIDs) find(names []string, among func() []int) []int {
 
 // allProcesses are those of the machine.
 func allProcesses() (pids []int) {
-	entries, err := os.ReadDir("/proc")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return nil // nobody's processes can be read
 	}
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			pids = append(pids, pid)
-		}
+	for _, p := range all {
+		pids = append(pids, p.PID)
 	}
 	return pids
 }

@@ -7,10 +7,9 @@ import (
 	"net/netip"
 	"os"
 	"path"
-	"path/filepath"
-	"strconv"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tarelab/tare/internal/driver"
@@ -321,21 +320,17 @@ func processesIn(namespace, program string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("network namespace %s: %w", namespace, err)
 	}
-	entries, err := os.ReadDir("/proc")
+	all, err := procfs.AllProcs()
 	if err != nil {
 		return 0, err
 	}
 	count := 0
-	for _, e := range entries {
-		if _, err := strconv.Atoi(e.Name()); err != nil {
-			continue
-		}
-		dir := filepath.Join("/proc", e.Name())
-		exe, err := os.Readlink(filepath.Join(dir, "exe"))
+	for _, p := range all {
+		exe, err := p.Executable()
 		if err != nil || path.Base(exe) != program {
 			continue
 		}
-		if in, err := os.Stat(filepath.Join(dir, "ns/net")); err == nil && os.SameFile(of, in) {
+		if in, err := os.Stat(fmt.Sprintf("/proc/%d/ns/net", p.PID)); err == nil && os.SameFile(of, in) {
 			count++
 		}
 	}
