@@ -1,6 +1,7 @@
 package leanimage
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tarelab/tare/internal/analysis"
@@ -86,12 +87,7 @@ func programs(images map[string]store.LevelImage) []program {
 			out[i].Digests[level] = digest
 		}
 	}
-	slices.SortFunc(out, func(a, b program) int {
-		if a.Workload < b.Workload {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b program) int { return cmp.Compare(a.Workload, b.Workload) })
 	return out
 }
 
@@ -99,12 +95,8 @@ func effects(levels []analysis.Level) []effect {
 	var out []effect
 	for _, l := range levels {
 		e := l.Contrast.Effect()
-		words := e.Size
-		if words == "" {
-			words = e.Bound
-		}
 		out = append(out, effect{Target: l.Cell.Target, Workload: l.Cell.Workload, Level: l.Cell.Environment, Base: l.Base.Environment,
-			Metric: l.Metric.Name, Ratio: e.Ratio, Interval: e.Interval, Verdict: e.Verdict, Words: words})
+			Metric: l.Metric.Name, Ratio: e.Ratio, Interval: e.Interval, Verdict: e.Verdict, Words: cmp.Or(e.Size, e.Bound)})
 	}
 	return out
 }

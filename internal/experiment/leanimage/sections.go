@@ -70,17 +70,14 @@ func table(title string, all []effect) finding.Table {
 func programTable(d description) finding.Table {
 	t := finding.Table{Title: "The programs", Head: []string{"workload", "in all images", "digest"}, Words: true}
 	for _, p := range d.Programs {
-		same, digest := "the same", ""
-		if !p.Same {
-			same = "not the same"
+		row := []string{p.Workload, "not the same", ""}
+		if p.Same {
+			row[1] = "the same"
+			for _, digest := range p.Digests { // any of them: they are the same
+				row[2] = digest[:min(len(digest), 19)]
+			}
 		}
-		for _, one := range p.Digests {
-			digest = one[:min(len(one), 19)]
-		}
-		if !p.Same {
-			digest = ""
-		}
-		t.Rows = append(t.Rows, []string{p.Workload, same, digest})
+		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
