@@ -129,7 +129,7 @@ func Number(v float64, decimals int) string {
 
 // Known reports whether an interval was computed at all.
 func Known(i stats.Interval) bool {
-	return i.Method != "" && i.Method != "none" &&
+	return i.Method != "" && i.Method != stats.MethodNone &&
 		!math.IsNaN(i.Low) && !math.IsNaN(i.High) && !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0)
 }
 
@@ -230,14 +230,14 @@ func Percent(fraction float64) string {
 }
 
 // WithUnit joins a number and a unit; plain counts have none.
-func WithUnit(Number, unit string) string {
-	if unit == "" || Number == Missing {
-		return Number
+func WithUnit(number, unit string) string {
+	if unit == "" || number == Missing {
+		return number
 	}
 	if strings.HasPrefix(unit, "/") {
-		return Number + unit
+		return number + unit
 	}
-	return Number + " " + unit
+	return number + " " + unit
 }
 
 // Of writes one value with its unit, as "1.23 ms", cut by its interval.
