@@ -60,7 +60,7 @@ func (r rules) judge(c *compared) {
 	case e.Verdict == Open:
 		e.Bound = "between " + r.bounds(e.Interval)
 	case e.Verdict.Shown() || e.BelowMargin:
-		e.Size = r.size(e)
+		e.Size = r.size(e.Ratio)
 	}
 }
 
@@ -81,13 +81,13 @@ func (r rules) verdict(c *compared) (Verdict, string) {
 	case e.Difference == nil && span.Low >= 1/(1+r.margin) && span.High <= 1+r.margin:
 		if span.Low > at || span.High < at {
 			e.BelowMargin = true
-			return Same, fmt.Sprintf("%s, below the margin of %s.", capital(r.size(e)), percent(r.margin))
+			return Same, fmt.Sprintf("%s, below the margin of %s.", capital(r.size(e.Ratio)), percent(r.margin))
 		}
 		return Same, fmt.Sprintf("The interval lies within the margin of ±%s.", percent(r.margin))
 	case span.Low > at || span.High < at:
 		if e.Difference == nil && e.Ratio >= 1/(1+r.margin) && e.Ratio <= 1+r.margin {
 			e.BelowMargin = true
-			return r.word(e), fmt.Sprintf("%s, below the margin of %s: the interval excludes 1.", capital(r.size(e)), percent(r.margin))
+			return r.word(e), fmt.Sprintf("%s, below the margin of %s: the interval excludes 1.", capital(r.size(e.Ratio)), percent(r.margin))
 		}
 		return r.word(e), fmt.Sprintf("The whole interval lies %s %g.", map[bool]string{true: "above", false: "below"}[span.Low > at], at)
 	case e.Difference != nil:
@@ -145,18 +145,13 @@ func rate(u sample.Unit) bool {
 	return u == sample.PerSecond || u == sample.BytesPerSecond || u == sample.BitsPerSecond
 }
 
-// size writes an effect with its word: "1.8 % slower".
-func (r rules) size(e *Effect) string {
-	return fmt.Sprintf("%s %s", changed(e.Ratio), Directed(r.metric, e.Ratio > 1))
+// size writes a ratio's change with its word: "1.8 % slower".
+func (r rules) size(ratio float64) string {
+	return fmt.Sprintf("%s %s", changed(ratio), Directed(r.metric, ratio > 1))
 }
 
 // bounds writes what an interval leaves possible: "2 % faster and 3 % slower".
-func (r rules) bounds(i stats.Interval) string {
-	side := func(ratio float64) string {
-		return fmt.Sprintf("%s %s", changed(ratio), Directed(r.metric, ratio > 1))
-	}
-	return side(i.Low) + " and " + side(i.High)
-}
+func (r rules) bounds(i stats.Interval) string { return r.size(i.Low) + " and " + r.size(i.High) }
 
 // changed writes the size of a ratio's change without its direction: "12 %", or
 // "×3.4" from a doubling on.
