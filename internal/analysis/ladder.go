@@ -37,13 +37,7 @@ func (in Input) ladder(j job) (*Ladder, []string) {
 		warnings = append(warnings, fmt.Sprintf("%s: the ladder rests on the %d of %d blocks that hold every rung", l.Group, l.Blocks, most))
 	}
 	medians := stats.Medians(values)
-	from, beside := in.rungs(names)
-	last := 0
-	for i := range beside {
-		if !beside[i] {
-			last = i
-		}
-	}
+	from, beside, last := in.rungs(names)
 	source := func() *rand.Rand { return stats.Source(in.Seed, "ladder", l.Group, l.Metric.Name) }
 	base := ladderIntervals(values[:1], medians[:1], from[:1], 0, source())[0]
 	if in.Data.cells[j.group.cells[0].ID].inRounds(l.Metric.Name) {
@@ -107,10 +101,10 @@ func fullest(levels []Series) int {
 }
 
 // rungs says of each level from which one its step goes up, and whether it stands
-// beside the chain. The first is the chain's base, whatever the study says.
-func (in Input) rungs(names []string) (from []int, beside []bool) {
+// beside the chain, and which level is the chain's last. The first is the chain's base,
+// whatever the study says.
+func (in Input) rungs(names []string) (from []int, beside []bool, last int) {
 	from, beside = make([]int, len(names)), make([]bool, len(names))
-	last := 0
 	for i := 1; i < len(names); i++ {
 		from[i] = last
 		beside[i] = slices.Contains(in.Beside, names[i])
@@ -118,7 +112,7 @@ func (in Input) rungs(names []string) (from []int, beside []bool) {
 			last = i
 		}
 	}
-	return from, beside
+	return from, beside, last
 }
 
 // ladderIntervals gives the interval of the first level's median, of each step,
