@@ -528,7 +528,7 @@ func TestDisturbances(t *testing.T) {
 	}
 	all := []disturbance{
 		{kind: sample.Steal, text: "a: little", size: 0.02},
-		{kind: sample.Steal, text: "b: more", size: 0.05}, {kind: pressureMetrics[0], text: "b: pressed", size: 0.1},
+		{kind: sample.Steal, text: "b: more", size: 0.05}, {kind: sample.CPUPressure, text: "b: pressed", size: 0.1},
 	}
 	want := []string{"b: more (the worst of 2 groups that were disturbed so)", "b: pressed"}
 	if got := worst(all); !slices.Equal(got, want) {

@@ -27,7 +27,8 @@ const (
 	pressureWall    = 10.0 // seconds a quarter: the kernel brings its totals up to date every 2 s only
 )
 
-var pressureMetrics = []string{sample.CPUPressure, sample.IOPressure}
+// noiseMetrics are the machine's, not the cell's: that one drifts is no news of the control.
+var noiseMetrics = []string{sample.Steal, sample.CPUPressure, sample.IOPressure}
 
 // controlFailed says why a group has no control to compare with.
 func (in Input) controlFailed(g group) string {
@@ -70,10 +71,6 @@ func (in Input) warned(g group) disturbance {
 	return refusing(fmt.Sprintf("%d of %d trials were disturbed, more than %s (first: %s)", noisy, trials, percent(DisturbedShare), strings.TrimRight(example, ".")),
 		"Measure again when the machine is quiet.", share)
 }
-
-// isNoiseMetric says that a metric is the machine's, not the cell's: that it
-// drifts is no news of the control.
-func isNoiseMetric(name string) bool { return slices.Contains(noiseMetrics(), name) }
 
 // steal is the CPU time that the hypervisor took during trials of so many
 // seconds in all.
@@ -157,7 +154,7 @@ func (in Input) sums(g group, metric string, from, to int) (wall, sum float64) {
 // disturbances are what was seen of the machine during a group's trials.
 func (in Input) disturbances(g group, run steal) []disturbance {
 	all := []disturbance{in.warned(g)}
-	for _, m := range noiseMetrics() {
+	for _, m := range noiseMetrics {
 		d := in.stolen(g, run)
 		if m != sample.Steal {
 			d = in.pressed(g, m)
@@ -167,9 +164,6 @@ func (in Input) disturbances(g group, run steal) []disturbance {
 	}
 	return slices.DeleteFunc(all, func(d disturbance) bool { return d.text == "" })
 }
-
-// noiseMetrics are those that tell of the machine, not of the cell.
-func noiseMetrics() []string { return append([]string{sample.Steal}, pressureMetrics...) }
 
 // disturbance is what was seen of the machine during a group's trials, its kind (a metric,
 // or "" for the records' own warnings), and the part of the trials' time that it took. With a
@@ -221,7 +215,7 @@ func (g group) told(v groupVerdicts) []disturbance {
 // worst are the warnings of groups, one of each kind: the worst.
 func worst(all []disturbance) []string {
 	var out []string
-	for _, kind := range append([]string{""}, noiseMetrics()...) {
+	for _, kind := range append([]string{""}, noiseMetrics...) {
 		var most disturbance
 		n := 0
 		for _, d := range all {

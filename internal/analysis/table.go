@@ -135,7 +135,7 @@ func (in Input) verdicts(r *result, j job, control Series, effects []*compared, 
 		}
 	}
 	told := drift.refusal != "" && rule.refused == drift.refusal && rule.cells > 0 // by what it refuses
-	if !told && !isNoiseMetric(j.metric.Name) {
+	if !told && !slices.Contains(noiseMetrics, j.metric.Name) {
 		r.warnings = append(r.warnings, drift.text)
 	}
 	for i, c := range effects {
