@@ -221,26 +221,16 @@ func (in Input) jobs(groups []group) []job {
 	return jobs
 }
 
+// markPrimary marks the metric of that name, or the first where none has it.
 func markPrimary(jobs []job, name string) {
-	if len(jobs) == 0 {
-		return
+	if len(jobs) > 0 {
+		i := slices.IndexFunc(jobs, func(j job) bool { return j.metric.Name == name })
+		jobs[max(0, i)].primary = true
 	}
-	for i := range jobs {
-		if jobs[i].metric.Name == name {
-			jobs[i].primary = true
-			return
-		}
-	}
-	jobs[0].primary = true
 }
 
 func (in Input) measured(g group, metric string) bool {
-	for _, c := range g.cells {
-		if in.Data.has(c.ID, metric) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.cells, func(c study.Cell) bool { return in.Data.has(c.ID, metric) })
 }
 
 // happened says whether a metric is anything but 0 anywhere in a group.

@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,21 +128,9 @@ func differMaps(what string, x, y map[string]string, advice string, differ func(
 	if len(x) == 0 || len(y) == 0 {
 		return
 	}
-	keys := slices.Collect(maps.Keys(x))
-	for key := range y {
-		if _, ok := x[key]; !ok {
-			keys = append(keys, key)
-		}
+	either := maps.Clone(x)
+	maps.Copy(either, y)
+	for _, key := range slices.Sorted(maps.Keys(either)) {
+		differ(what+" "+key, cmp.Or(x[key], "absent"), cmp.Or(y[key], "absent"), advice)
 	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		differ(what+" "+key, orAbsent(x[key]), orAbsent(y[key]), advice)
-	}
-}
-
-func orAbsent(s string) string {
-	if s == "" {
-		return "absent"
-	}
-	return s
 }
