@@ -16,6 +16,15 @@ import (
 
 const ms = time.Millisecond
 
+// merged are the profiles of several trials, added up.
+func merged(all []Profile) Profile {
+	m := NewSum()
+	for _, p := range all {
+		m.Add(p)
+	}
+	return m.Profile()
+}
+
 // made is a profile of four waits: two for one lock, of which the table knows
 // one taker alone; one of a kernel thread; one that lost its stack and lock.
 func made() Profile {

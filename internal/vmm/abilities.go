@@ -3,7 +3,6 @@ package vmm
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tarelab/tare/internal/driver"
 )
@@ -28,12 +27,6 @@ const (
 	Vhost         Ability = "vhost-net"                         // driver.Devices.Vhost
 	SharingFiles  Ability = "virtio-fs"                         // driver.Devices.VirtioFS
 )
-
-// AllAbilities are all of them, in the order of lists.
-func AllAbilities() []Ability {
-	return []Ability{Emulating, SelfBooting, PrivateCopies, Uncached, Restoring, Cloning,
-		Reporting, Ballooning, Plugging, HugePages, Merging, Threading, Vhost, SharingFiles}
-}
 
 // Abilities are what a VMM offers, by its documentation, and as far as tare asks for it.
 // Each ability is in one of the two.
@@ -98,50 +91,3 @@ func (v VMM) cannot(m Machine) error {
 
 // memorySection is what kernels take memory in on x86 and arm64, in bytes.
 const memorySection = 128 << 20
-
-// AbilityTable are the abilities of all VMMs, an ability a row and a VMM a column, as a
-// table in Markdown. Machines of one VMM whose words are the same share a column.
-func AbilityTable() string {
-	type column struct {
-		names []string
-		cells []string
-	}
-	var columns []column
-	seen := map[string]bool{}
-	for _, arch := range Architectures {
-		for _, v := range For(arch) {
-			if seen[v.Name] {
-				continue
-			}
-			seen[v.Name] = true
-			c := column{names: []string{"`" + v.Name + "`"}}
-			for _, a := range AllAbilities() {
-				if how, has := v.Offers.Has[a]; has {
-					c.cells = append(c.cells, strings.TrimSuffix("yes: "+how, ": "))
-				} else {
-					c.cells = append(c.cells, "no: "+v.Offers.Lacks[a])
-				}
-			}
-			i := slices.IndexFunc(columns, func(o column) bool { return slices.Equal(o.cells, c.cells) })
-			if i < 0 {
-				columns = append(columns, c)
-			} else {
-				columns[i].names = append(columns[i].names, c.names...)
-			}
-		}
-	}
-	var b strings.Builder
-	b.WriteString("| |")
-	for _, c := range columns {
-		fmt.Fprintf(&b, " %s |", strings.Join(c.names, ", "))
-	}
-	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
-	for i, a := range AllAbilities() {
-		fmt.Fprintf(&b, "| %s |", a)
-		for _, c := range columns {
-			fmt.Fprintf(&b, " %s |", c.cells[i])
-		}
-		b.WriteString("\n")
-	}
-	return b.String()
-}
