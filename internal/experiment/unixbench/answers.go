@@ -100,7 +100,7 @@ func (u *description) value(c *curve, e stats.Estimate, notes ...string) claim.V
 			least = min(least, n)
 		}
 	}
-	return claim.Value{Estimate: e, Notes: notes, Refused: u.refusedIn(c.Target, c.Test, []string{c.Environment}),
+	return claim.Value{Estimate: e, Notes: notes, Refused: u.refusedIn(c.Target, c.Test, c.Environment),
 		Together: func(cases int) stats.Interval { return widened(e, cases, least) }}
 }
 

@@ -320,7 +320,7 @@ func (w where) costs() string {
 	var parts []string
 	if index := w.u.oneToHost(w.target, w.environment, indexName); index != nil && w.u.hasListed() {
 		parts = append(parts, "index "+shownRatio(*index))
-		if w.u.Refused == "" && w.u.refusedIn(w.target, indexName, []string{w.environment}) {
+		if w.u.Refused == "" && w.u.refusedIn(w.target, indexName, w.environment) {
 			parts[0] = "the index is refused"
 		}
 	}

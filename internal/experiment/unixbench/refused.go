@@ -182,12 +182,11 @@ func (c *curve) refuseAs(why string) {
 	}
 }
 
-// refusedIn says whether a test of a target is refused in any of the
-// environments. The test "" is every one that the index beside the published
-// one holds; "index" is that index.
-func (u *description) refusedIn(target, test string, environments []string) bool {
+// refusedIn says whether a test of a target is refused in an environment. The test
+// "index" is the index beside the published one.
+func (u *description) refusedIn(target, test, environment string) bool {
 	return u.Refused != "" || slices.ContainsFunc(u.Curves, func(c curve) bool {
-		same := c.Test == test && (test != indexName || c.Clock == cpuClock) || test == "" && slices.Contains(u.Tests, c.Test)
-		return c.Refused != "" && c.Target == target && same && slices.Contains(environments, c.Environment)
+		same := c.Test == test && (test != indexName || c.Clock == cpuClock)
+		return c.Refused != "" && c.Target == target && same && c.Environment == environment
 	})
 }
