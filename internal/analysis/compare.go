@@ -226,7 +226,7 @@ func allEqual(a, b []float64) bool {
 // true ratio is 1: how far each run's is off is an error known to happen, which no
 // interval from inside a run covers. The others' intervals are wider by both.
 func (c *comparison) verdicts(effects []*compared, aa int) {
-	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, metric: c.job.metric, described: !c.job.primary, refused: c.refusal(c.controlShift())}
+	rule := rules{alpha: c.a.Alpha, margin: c.a.Margin, metric: c.job.metric, described: !c.job.primary, refused: c.refusal()}
 	for i, e := range effects {
 		if e != nil && i != aa {
 			rule.cells++
@@ -278,7 +278,7 @@ func (c *comparison) controlShift() float64 {
 }
 
 // refusal says why nothing is claimed about the two runs.
-func (c *comparison) refusal(moved float64) string {
+func (c *comparison) refusal() string {
 	name := c.job.metric.Name
 	after := job{group: c.other, metric: c.job.metric}
 	why := cmp.Or(c.job.group.refusal, c.other.refusal, c.job.group.disturbed(), c.other.disturbed(), c.a.drifted(c.job), c.b.drifted(after),
@@ -286,7 +286,7 @@ func (c *comparison) refusal(moved float64) string {
 	if why != "" {
 		return why
 	}
-	if math.Expm1(math.Abs(moved)) >= driftRefused {
+	if moved := c.controlShift(); math.Expm1(math.Abs(moved)) >= driftRefused {
 		return fmt.Sprintf("The control itself changed by %s between the runs, a factor of %.2f; from %.2f on the machine was not the same. Measure both in one interleaved run.",
 			effectSize(math.Exp(moved)), math.Exp(math.Abs(moved)), 1+driftRefused)
 	}
