@@ -327,12 +327,3 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("%+v of %+v", got, e)
 	}
 }
-
-// merged adds up the profiles of several trials.
-func merged(all []Profile) Profile {
-	s := NewSum()
-	for _, p := range all {
-		s.Add(p)
-	}
-	return s.Profile()
-}
