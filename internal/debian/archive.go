@@ -21,9 +21,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // Keyring holds the keys of Debian's archive, where Debian and its kin install them.
@@ -104,9 +103,6 @@ func (a Archive) Check(names []string) error {
 	return nil
 }
 
-// lockLook is how often a process that waits for another one's lock looks.
-const lockLook = 50 * time.Millisecond
-
 // Open brings the index up to date. Until the Reader is closed, other processes wait. An
 // index that cannot be had is a LackError.
 func (a Archive) Open(ctx context.Context) (r *Reader, err error) {
@@ -122,7 +118,7 @@ func (a Archive) Open(ctx context.Context) (r *Reader, err error) {
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, fmt.Errorf("configuration of apt: %w", err)
 	}
-	if r.lock, err = lock(ctx, filepath.Join(r.dir, "lock")); err != nil {
+	if r.lock, err = sys.LockFile(ctx, filepath.Join(r.dir, "lock"), nil); err != nil {
 		return nil, err
 	}
 	if err := r.configure(ctx); err != nil { // under the lock: another process's apt reads these files
@@ -298,28 +294,4 @@ func (r *Reader) fetched(name, version string) (Package, error) {
 		return p, nil
 	}
 	return Package{}, fmt.Errorf("apt has not kept the package %s %s in %s/archives", name, version, r.dir)
-}
-
-// lock waits for a lock that the kernel releases when its holder dies.
-func lock(ctx context.Context, file string) (*os.File, error) {
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock of %s: %w", file, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, ctx.Err()
-		case <-time.After(lockLook):
-		}
-	}
 }

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tarelab/tare/internal/sys"
 )
 
 // needApt skips where there is no Debian: what is tested is what apt does.
@@ -92,7 +95,7 @@ func TestConfigurationIsNotChangedUnderAnother(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	held, err := lock(t.Context(), filepath.Join(dir, "lock"))
+	held, err := sys.LockFile(t.Context(), filepath.Join(dir, "lock"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +104,7 @@ func TestConfigurationIsNotChangedUnderAnother(t *testing.T) {
 	if err := os.WriteFile(sources, []byte("of the other\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*lockLook)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := a.Open(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it did not wait for the lock: %v", err)

@@ -340,26 +340,11 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	if err := s.private(); err != nil {
 		return nil, fmt.Errorf("image store: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := sys.LockFile(ctx, filepath.Join(s.dir, "lock"), nil)
 	if err != nil {
 		return nil, fmt.Errorf("image store: %w", err)
 	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, fmt.Errorf("lock of %s: %w", s.dir, err)
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return func() { f.Close() }, nil
 }
 
 // private makes the store's directory, which only its user can enter: a cache of an

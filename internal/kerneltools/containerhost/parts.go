@@ -40,21 +40,11 @@ func (m *hostParts) locked(ctx context.Context, tell func(string), do func() err
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
 		return driver.Labf("container host: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(m.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := sys.LockFile(ctx, filepath.Join(m.dir, "lock"), func() { tell("waiting for another process that makes the container host") })
 	if err != nil {
 		return driver.Labf("container host: %w", err)
 	}
 	defer f.Close()
-	for told := false; unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil; told = true {
-		if !told {
-			tell("waiting for another process that makes the container host")
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(500 * time.Millisecond):
-		}
-	}
 	return do()
 }
 
