@@ -138,8 +138,8 @@ func (w work) lacks(kind sample.Evidence) string {
 		switch {
 		case slices.Contains(w.said, "direct=no"):
 			return "the file system refused direct I/O"
-		case w.bytes <= 0:
-			return "the program named no bytes"
+		case w.bytes <= 0 || !finite(share):
+			return "the program named no bytes that can be counted"
 		case !w.counted:
 			return "nothing counts what devices move for it"
 		case kind == sample.EvidenceDevice && share < deviceLeast:

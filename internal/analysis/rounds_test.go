@@ -209,6 +209,7 @@ func TestWorkMustBeProven(t *testing.T) {
 		"from memory":     {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb, Device: ptr(0)}, "on runc devices moved 0 %", ""},
 		"uncounted":       {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb}, "on runc nothing counts", ""},
 		"no bytes":        {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Device: ptr(mb)}, "on runc the program named no bytes", ""},
+		"too many bytes":  {sample.EvidenceCached, sample.Slices{Bytes: mb, Device: ptr(0.0)}, sample.Slices{Bytes: math.MaxFloat64, Device: ptr(math.MaxFloat64)}, "on runc the program named no bytes", ""},
 		"control":         {sample.EvidenceDevice, sample.Slices{Bytes: mb}, sample.Slices{Bytes: mb, Device: ptr(mb)}, "on host nothing counts", "on host"},
 		"not direct":      {sample.EvidenceDevice, sample.Slices{Bytes: mb, Device: ptr(mb)}, sample.Slices{Bytes: mb, Device: ptr(mb), Said: []string{"direct=no"}}, "refused direct I/O", ""},
 		"same sum":        {sample.EvidenceSum, sample.Slices{Said: []string{"check=a1"}}, sample.Slices{Said: []string{"check=a1"}}, "", ""},

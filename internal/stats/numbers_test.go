@@ -223,6 +223,13 @@ func TestSignFlipKnown(t *testing.T) {
 }
 
 // Where the enumeration ends, the normal limit goes on.
+// A number that is none has no p-value, and does not keep the test from ending.
+func TestSignFlipOfNaN(t *testing.T) {
+	if p := SignFlip([]float64{1, math.NaN(), -2}); !math.IsNaN(p) {
+		t.Errorf("p = %v", p)
+	}
+}
+
 func TestSignFlipLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for range 50 {
