@@ -157,10 +157,11 @@ func (c *replica) ended() Stamp { return c.at(driver.PhaseExit) }
 
 // drain waits for the streams' ends; its warnings are for the record.
 func (c *replica) drain() (warnings []sample.Warning) {
-	for name, s := range map[string]*stream{"standard output": c.stdout, "standard error": c.stderr} {
-		if !s.drain() {
-			warnings = append(warnings, sample.Warning{Kind: sample.CutOff, Stream: name})
-		}
+	if !c.stdout.drain() {
+		warnings = append(warnings, sample.Warning{Kind: sample.CutOff, Stream: "standard output"})
+	}
+	if !c.stderr.drain() {
+		warnings = append(warnings, sample.Warning{Kind: sample.CutOff, Stream: "standard error"})
 	}
 	c.takeActed()
 	return warnings
