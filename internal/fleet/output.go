@@ -111,8 +111,10 @@ func recordsOfRun(dir string) int {
 	}
 	defer func() { _ = run.Close() }() // only read
 	n := 0
-	for range run.Records() {
-		n++
+	for _, err := range run.Records() {
+		if err == nil { // else it is no record, but the end of what can be read
+			n++
+		}
 	}
 	return n
 }
