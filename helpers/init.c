@@ -501,15 +501,22 @@ static int by_tty(const char *file) {
 	struct termios t;
 	int fd = open(file, O_RDWR | O_NOCTTY | O_CLOEXEC);
 
-	if (fd < 0 || tcgetattr(fd, &t))
+	if (fd < 0)
 		return -1;
+	if (tcgetattr(fd, &t))
+		goto unfit;
 	cfmakeraw(&t);
 	t.c_cflag |= CLOCAL | CREAD;
 	cfsetspeed(&t, B115200);
 	if (tcsetattr(fd, TCSANOW, &t))
-		return -1;
+		goto unfit;
 	room = TTY_ROOM; /* the port has no flow control, and a small buffer */
 	return fd;
+unfit:; /* a port without hardware opens, and answers EIO */
+	int err = errno;
+	close(fd);
+	errno = err;
+	return -1;
 }
 
 static int by(const char *way) {
