@@ -110,3 +110,17 @@ func TestSettingsThatCannotBePutBack(t *testing.T) {
 		t.Errorf("put back is %q, %v", text, err)
 	}
 }
+
+// A setting that nobody may write was never changed: nothing stays for a sweep.
+func TestSettingsThatCannotBeWritten(t *testing.T) {
+	const fixed = "/proc/sys/kernel/random/poolsize"
+	t.Cleanup(func(before []string) func() { return func() { settable = before } }(settable))
+	settable = append(slices.Clone(settable), fixed)
+	s := Settings{filepath.Join(t.TempDir(), "settings")}
+	if _, err := s.Set(map[string]string{fixed: "1"}); err == nil {
+		t.Error("it was written")
+	}
+	if _, err := os.Stat(s.File); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file stays: %v", err)
+	}
+}

@@ -197,6 +197,9 @@ func RestoreSettings(file string) ([]string, error) {
 func writeSettings(values map[string]string) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if text, err := os.ReadFile(settingFile(name)); err == nil && strings.TrimSpace(string(text)) == values[name] {
+			continue // also where it cannot be written: nothing is to be put back there
+		}
 		if err := os.WriteFile(settingFile(name), []byte(values[name]), 0); err != nil {
 			errs = append(errs, fmt.Errorf("setting %s = %s: %w", name, values[name], err))
 		}
