@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Install installs packages. Services that were not enabled before are not enabled after,
@@ -66,18 +68,23 @@ func (m Machine) forbidStarts(by Manager) (allow func() error, err error) {
 		if text, err := os.ReadFile(name); err != nil || string(text) != denial {
 			return nothing, nil
 		}
-		return remove, nil
-	}
-	if err == nil {
+	} else if err == nil {
 		_, err = io.WriteString(f, denial)
 		if err = errors.Join(err, f.Chmod(0o755), f.Close()); err != nil {
 			err = errors.Join(err, remove())
 		}
+		if err != nil {
+			return nil, fmt.Errorf("forbid the packages to start services: %w", err)
+		}
 	}
+	held, err := os.Open(name) // a script that is open for writing cannot be run
 	if err != nil {
 		return nil, fmt.Errorf("forbid the packages to start services: %w", err)
 	}
-	return remove, nil
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nothing, held.Close() // of another setup, which removes it
+	}
+	return func() error { return errors.Join(remove(), held.Close()) }, nil
 }
 
 // service is an enabled one.

@@ -177,11 +177,33 @@ func TestOwnPolicyStays(t *testing.T) {
 func TestPolicyOfAKilledSetupGoes(t *testing.T) {
 	m, _ := fakeMachine(t, map[string]string{"apt-get": ""})
 	by := manager(t, m)
-	if _, err := m.forbidStarts(by); err != nil { // and nobody allows them
+	if err := os.WriteFile(filepath.Join(m.Root, policy), []byte(denial), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Install(t.Context(), by, []string{"runc"}, new(bytes.Buffer)); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.Root, policy)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the policy stays: %v", err)
+	}
+}
+
+// TestPolicyOfAnotherSetupStays: its packages are being installed yet.
+func TestPolicyOfAnotherSetupStays(t *testing.T) {
+	m, _ := fakeMachine(t, map[string]string{"apt-get": ""})
+	by := manager(t, m)
+	allow, err := m.forbidStarts(by)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Install(t.Context(), by, []string{"runc"}, new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(m.Root, policy)); err != nil {
+		t.Error(err)
+	}
+	if err := allow(); err != nil {
+		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(m.Root, policy)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the policy stays: %v", err)
