@@ -105,6 +105,9 @@ func (l Law) loss(n []float64, values [][]float64) float64 {
 // aicc is Akaike's criterion with the correction for small samples (Hurvich and
 // Tsai, Biometrika 76, 1989), for normal errors and k = 3: A, B and the variance.
 func aicc(loss float64, n int) float64 {
+	if math.IsNaN(loss) { // the law has no value at some n: it fits worst
+		return math.Inf(1)
+	}
 	const k = 3
 	count := float64(n)
 	return count*math.Log(max(loss, 1e-300)/count) + 2*k + 2*k*(k+1)/(count-k-1)

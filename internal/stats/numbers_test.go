@@ -222,14 +222,14 @@ func TestSignFlipKnown(t *testing.T) {
 	near(t, "zeros", SignFlip([]float64{0, 0, 0}), 1, 0)
 }
 
-// Where the enumeration ends, the normal limit goes on.
-// A number that is none has no p-value, and does not keep the test from ending.
+// A number that is none shows nothing, and does not keep the test from ending.
 func TestSignFlipOfNaN(t *testing.T) {
-	if p := SignFlip([]float64{1, math.NaN(), -2}); !math.IsNaN(p) {
+	if p := SignFlip([]float64{1, math.NaN(), -2}); p != 1 {
 		t.Errorf("p = %v", p)
 	}
 }
 
+// Where the enumeration ends, the normal limit goes on.
 func TestSignFlipLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	for range 50 {

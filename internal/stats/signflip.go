@@ -18,13 +18,13 @@ const exactPairs = 64
 // of 1945, with Pratt's treatment of zeros and midranks for ties). It takes
 // ranks, not the differences themselves, because one disturbed block must not
 // undo eleven quiet ones. The test is exact up to 64 pairs, ties included; its
-// smallest p is 2^(1-n). No differences, or only zeros, give 1; one that is NaN gives NaN.
+// smallest p is 2^(1-n). No differences, or only zeros, give 1, and so does one that is NaN.
 func SignFlip(differences []float64) float64 { return signFlipSorted(Sorted(differences)) }
 
 // signFlipSorted is SignFlip of ascending differences.
 func signFlipSorted(x []float64) float64 {
 	if len(x) > 0 && math.IsNaN(x[0]) { // it sorts first, and has no rank
-		return math.NaN()
+		return 1
 	}
 	ranks, positive := signedRanks(x)
 	if len(ranks) == 0 {

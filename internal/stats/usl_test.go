@@ -143,3 +143,12 @@ func TestLawsAtTheirLimits(t *testing.T) {
 		t.Errorf("%q: %s, %v; want no choice between a line through 0 and a power", both.Best, both.Why, err)
 	}
 }
+
+// A law that has no value at some n (an exponential of large numbers that are close to each
+// other) fits worst.
+func TestLawWithoutAValue(t *testing.T) {
+	l, err := FitLaws(levels([]float64{1000, 1001, 1002}, 6, 0.001, func(n float64) float64 { return math.Pow(2.2, n-1000) }), 1)
+	if err != nil || l.Fits[0].Name == "exponential" || !math.IsInf(l.Fits[2].AICc, 1) {
+		t.Errorf("%+v, %v", l.Fits, err)
+	}
+}
