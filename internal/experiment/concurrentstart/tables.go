@@ -18,17 +18,18 @@ func startsTable(s *description) finding.Table {
 		for _, p := range c.Points {
 			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), of(p, sample.Elapsed, sample.Seconds), plainOf(p, sample.StartsPerSecond, sample.Count),
 				plainOf(p, sample.ReadyP50, sample.Seconds), plainOf(p, sample.ReadyP90, sample.Seconds), plainOf(p, sample.ReadyP99, sample.Seconds), plainOf(p, sample.ReadyMax, sample.Seconds),
-				plainOf(p, sample.Removal, sample.Seconds), atOnce(c.Concurrency), strconv.Itoa(p.Blocks)})
+				plainOf(p, sample.Removal, sample.Seconds), atOnce(p.N, c.Concurrency), strconv.Itoa(p.Blocks)})
 		}
 	}
 	return g
 }
 
-func atOnce(concurrency int) string {
+// atOnce is how many of n instances are under way at once.
+func atOnce(n, concurrency int) string {
 	if concurrency == 0 {
 		return "all"
 	}
-	return strconv.Itoa(concurrency)
+	return strconv.Itoa(min(n, concurrency))
 }
 
 // growthTable is the published curve beside this machine's, relative to one and
@@ -351,7 +352,7 @@ func scalingTable(s *description) finding.Table {
 			if v, known := p.Shares[shareIdle]; known {
 				idle = quantity.Percent(v)
 			}
-			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.Concurrency), of(p, sample.StartsPerSecond, sample.Count),
+			g.Rows = append(g.Rows, []string{c.Name, strconv.Itoa(p.N), atOnce(p.N, p.Concurrency), of(p, sample.StartsPerSecond, sample.Count),
 				plainOf(p, sample.Elapsed, sample.Seconds), plainOf(p, sample.ReadyP50, sample.Seconds), plainOf(p, sample.ReadyP99, sample.Seconds), idle})
 		}
 	}
@@ -406,7 +407,7 @@ func failedTable(s *description) finding.Table {
 		for _, p := range points {
 			at.n, at.concurrency = p.N, p.Concurrency
 			if p.Failed > 0 && !shown[at] {
-				g.Rows = append(g.Rows, []string{name, strconv.Itoa(p.N), atOnce(p.Concurrency), strconv.Itoa(p.Failed), p.Failure})
+				g.Rows = append(g.Rows, []string{name, strconv.Itoa(p.N), atOnce(p.N, p.Concurrency), strconv.Itoa(p.Failed), p.Failure})
 			}
 			shown[at] = true
 		}
