@@ -198,7 +198,7 @@ func swarm(target string) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "start", "--probes=", "--instances", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "start", "--probes=", "--no-aa", "--instances", strconv.Itoa(swarmSize), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err
@@ -213,7 +213,7 @@ func held(target string, n int) func(context.Context) (result, error) {
 	return func(ctx context.Context) (result, error) {
 		u, err := leavingNothing(func() (usage, error) {
 			return watch(ctx, tare, "run", "concurrent-start", "--on", target,
-				"--workloads", "hold", "--probes=", "--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
+				"--workloads", "hold", "--probes=", "--no-aa", "--instances", strconv.Itoa(n), "--concurrency", strconv.Itoa(swarmWidth), "--blocks", "1")
 		})
 		if err != nil {
 			return result{}, err
