@@ -188,7 +188,7 @@ function dots(f: Figure, row: Figure[], width: number): Element {
   const values = row.flatMap((g) => (g.dots ?? []).flatMap((d) => d.at.flatMap((a) => [a.value, a.low, a.high]))).filter((v) => Number.isFinite(v) && (!f.x.log || v > 0));
   const [low, high] = [d3.min(values) ?? 0, d3.max(values) ?? 1];
   const domain: [number, number] = f.x.log ? [low / 1.15, high * 1.15] : [Math.min(0, low), high * 1.05 || 1];
-  const left = nameRoom(names, width);
+  const left = nameRoom(row.flatMap((g) => (g.dots ?? []).flatMap((d) => d.at.map((a) => a.row))), width);
   const x = scale(f.x, domain, width - left);
   const marks = all.flatMap((d) => d.at.map((a) => ({ ...a, stroke: dotColor(d), tip: `${d.name}\n${a.row}: ${plain(a.value)}${a.high > a.low ? ` [${plain(a.low)}, ${plain(a.high)}]` : ""}` })));
   return Plot.plot({

@@ -49,7 +49,7 @@ function chart(b: TimelineRow, from: number, to: number): SVGElement {
   axis(drawing, from, to, height, x);
   lanes.forEach((row, i) => {
     const y = top + i * lane;
-    const name = svg("text", { x: left - 8, y: y + 11, "text-anchor": "end", "font-size": 11, fill: row.minor ? "var(--muted)" : "currentColor" }, fitted(row.name, left));
+    const name = svg("text", { x: left - 8, y: y + 11, "text-anchor": "end", "font-size": 11, fill: row.minor ? "var(--muted)" : "currentColor" }, fitted(row.name, (left * 12) / 11)); // its letters are smaller than a figure's
     name.append(svg("title", {}, row.name));
     drawing.append(name);
     for (const bar of row.stretches) {
