@@ -128,7 +128,7 @@ const (
 // the estimate is of the run alone.
 func (p *Plan) notePreparation(took time.Duration) {
 	if took >= longPreparation && float64(took) >= longPreparationShare*float64(p.Estimate) {
-		p.Notes = append(p.Notes, fmt.Sprintf("the proofs of the targets and the pilot took %s, which is not part of the estimate", took.Round(time.Second)))
+		p.Notes = append(p.Notes, fmt.Sprintf("what came before this plan (images, proofs of the targets, the pilot) took %s, which is not part of the estimate", took.Round(time.Second)))
 	}
 }
 

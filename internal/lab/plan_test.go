@@ -332,7 +332,7 @@ func TestPlansReportALongPreparation(t *testing.T) {
 		took, estimate time.Duration
 		want           string
 	}{
-		"half of all":          {202 * time.Second, 278 * time.Second, "the proofs of the targets and the pilot took 3m22s, which is not part of the estimate"},
+		"half of all":          {202 * time.Second, 278 * time.Second, "what came before this plan (images, proofs of the targets, the pilot) took 3m22s, which is not part of the estimate"},
 		"short":                {2 * time.Second, 3 * time.Second, ""},
 		"little of a long run": {time.Minute, time.Hour, ""},
 	} {
