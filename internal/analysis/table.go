@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarelab/tare/internal/quantity"
 	"github.com/tarelab/tare/internal/sample"
 	"github.com/tarelab/tare/internal/stats"
 	"github.com/tarelab/tare/internal/study"
@@ -183,7 +184,7 @@ func worstStalls(all []stall, what string) []string {
 	var out []string
 	for i, s := range all {
 		if i == mostStalls {
-			return append(out, fmt.Sprintf("in %d more cells, %s", len(all)-i, what))
+			return append(out, fmt.Sprintf("in %s, %s", quantity.Count(len(all)-i, "more cell"), what))
 		}
 		out = append(out, s.text)
 	}
