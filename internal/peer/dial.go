@@ -100,7 +100,10 @@ func (c closer) Close() error {
 
 // addressOf is the IP address of an end of a connection; invalid for another one.
 func addressOf(a net.Addr) netip.Addr {
-	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
+	switch a := a.(type) {
+	case *net.TCPAddr:
+		return Usable(a.AddrPort().Addr())
+	case *net.UDPAddr:
 		return Usable(a.AddrPort().Addr())
 	}
 	return netip.Addr{}
