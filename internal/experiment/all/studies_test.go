@@ -1,6 +1,7 @@
 package all_test
 
 import (
+	"iter"
 	"runtime"
 	"slices"
 	"strconv"
@@ -166,44 +167,54 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 	}
 }
 
+// variants are the built-in studies by their names, each as it is and in each variant.
+func variants(t *testing.T) iter.Seq2[string, study.Study] {
+	return func(yield func(string, study.Study) bool) {
+		for _, name := range experiments.Experiments().StudyNames() {
+			data, err := experiments.Experiments().StudyText(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := study.Parse(name+".yaml", data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !yield(name, s) {
+				return
+			}
+			for v := range s.Variants {
+				varied, err := s.Vary(v)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !yield(name, varied) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // An intervention says what it tests and what a user would change, and the page
 // knows the noise floor: in each variant that has blocks enough for a verdict the
 // control stands twice, watched, too, where a verdict hangs on a wait.
 func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
 	found := 0
-	for _, name := range experiments.Experiments().StudyNames() {
-		data, err := experiments.Experiments().StudyText(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := study.Parse(name+".yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := []study.Study{s}
-		for v := range s.Variants {
-			varied, err := s.Vary(v)
-			if err != nil {
-				t.Fatal(err)
+	for name, s := range variants(t) {
+		twins := map[string]int{}
+		cells, _ := s.Expand(s.Targets)
+		for _, c := range cells {
+			if c.AA {
+				twins[c.Probe]++
 			}
-			all = append(all, varied)
 		}
-		for _, s := range all {
-			twins := map[string]int{}
-			cells, _ := s.Expand(s.Targets)
-			for _, c := range cells {
-				if c.AA {
-					twins[c.Probe]++
-				}
+		for _, v := range s.Interventions {
+			found++
+			if v.Why == "" || v.Advice == "" {
+				t.Errorf("%s: %s has no cause or no advice", name, v.Name)
 			}
-			for _, v := range s.Interventions {
-				found++
-				if v.Why == "" || v.Advice == "" {
-					t.Errorf("%s: %s has no cause or no advice", name, v.Name)
-				}
-				if s.Blocks >= 6 && (twins[""] == 0 || v.Wait != "" && twins[study.ProbeLocks] == 0) {
-					t.Errorf("%s (variant %q): %s is judged without a noise floor", name, s.Taken, v.Name)
-				}
+			if s.Blocks >= 6 && (twins[""] == 0 || v.Wait != "" && twins[study.ProbeLocks] == 0) {
+				t.Errorf("%s (variant %q): %s is judged without a noise floor", name, s.Taken, v.Name)
 			}
 		}
 	}
@@ -215,33 +226,15 @@ func TestInterventionsHaveAdviceAndATwin(t *testing.T) {
 // A study with blocks enough for a verdict on one target has enough for one on each of
 // its targets, also on a machine that has all of them.
 func TestBlocksSufficeForEveryTarget(t *testing.T) {
-	for _, name := range experiments.Experiments().StudyNames() {
-		data, err := experiments.Experiments().StudyText(name)
-		if err != nil {
-			t.Fatal(err)
+	for name, s := range variants(t) {
+		if s = s.WithDefaults().OnPaths(); s.Blocks < stats.MinimumBlocks {
+			continue // for the shapes alone
 		}
-		s, err := study.Parse(name+".yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := []study.Study{s}
-		for v := range s.Variants {
-			varied, err := s.Vary(v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, varied)
-		}
-		for _, s := range all {
-			if s = s.WithDefaults().OnPaths(); s.Blocks < stats.MinimumBlocks {
-				continue // for the shapes alone
-			}
-			cells, _ := s.Expand(slices.Concat(s.Targets, s.Optional))
-			twin := slices.ContainsFunc(cells, func(c study.Cell) bool { return c.AA })
-			for group, compared := range preflight.Compared(s, cells) {
-				if err := analysis.CheckPlan(s.Blocks, s.LastAlpha(s.Blocks), compared, twin); err != nil {
-					t.Errorf("%s (variant %q), %s: %v", name, s.Taken, group, err)
-				}
+		cells, _ := s.Expand(slices.Concat(s.Targets, s.Optional))
+		twin := slices.ContainsFunc(cells, func(c study.Cell) bool { return c.AA })
+		for group, compared := range preflight.Compared(s, cells) {
+			if err := analysis.CheckPlan(s.Blocks, s.LastAlpha(s.Blocks), compared, twin); err != nil {
+				t.Errorf("%s (variant %q), %s: %v", name, s.Taken, group, err)
 			}
 		}
 	}
