@@ -43,15 +43,7 @@ func TestStudiesAreValid(t *testing.T) {
 		known.Kinds = append(known.Kinds, w.Kind())
 	}
 	for _, name := range experiments.Experiments().StudyNames() {
-		data, err := experiments.Experiments().StudyText(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := study.Parse(name+".yaml", data)
-		if err != nil {
-			t.Errorf("%v", err)
-			continue
-		}
+		s := builtIn(t, name)
 		if _, quick := s.Variants["quick"]; !quick {
 			t.Errorf("study %s has no quick variant: tare run %s --quick fails", name, name)
 		}
@@ -76,14 +68,7 @@ func TestStudiesAreValid(t *testing.T) {
 // there, and those of monitors have all.
 func TestStudiesHaveMachinesEverywhere(t *testing.T) {
 	for name, every := range map[string]bool{"survey": false, "density": false, "vmm-compare": true, "stratovirt-vs-qemu": true} {
-		data, err := experiments.Experiments().StudyText(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := study.Parse(name+".yaml", data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := builtIn(t, name)
 		required := s.Required()
 		for _, arch := range vmm.Architectures {
 			found := 0
@@ -138,15 +123,7 @@ func valid(t *testing.T, s study.Study, known study.Known) {
 
 // UnixBench's own durations and the published numbers of containers are offered.
 func TestPublishedVariantIsUnixBench(t *testing.T) {
-	data, err := experiments.Experiments().StudyText("docker-on-loongson")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := study.Parse("docker-on-loongson.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	published, err := s.Vary("published")
+	published, err := builtIn(t, "docker-on-loongson").Vary("published")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,18 +144,25 @@ func TestPublishedVariantIsUnixBench(t *testing.T) {
 	}
 }
 
+// builtIn is the built-in study of that name.
+func builtIn(t *testing.T, name string) study.Study {
+	t.Helper()
+	data, err := experiments.Experiments().StudyText(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := study.Parse(name+".yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // variants are the built-in studies by their names, each as it is and in each variant.
 func variants(t *testing.T) iter.Seq2[string, study.Study] {
 	return func(yield func(string, study.Study) bool) {
 		for _, name := range experiments.Experiments().StudyNames() {
-			data, err := experiments.Experiments().StudyText(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := study.Parse(name+".yaml", data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := builtIn(t, name)
 			if !yield(name, s) {
 				return
 			}
