@@ -83,7 +83,7 @@ func TestImportLaw(t *testing.T) {
 				}
 			}
 			if !found {
-				t.Errorf("the law names %s, and there is no such package", room)
+				t.Errorf("the law names %s, which does not exist", room)
 			}
 		}
 	}

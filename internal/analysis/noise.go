@@ -27,7 +27,7 @@ const (
 	pressureWall    = 10.0 // seconds a quarter: the kernel brings its totals up to date every 2 s only
 )
 
-// noiseMetrics are the machine's, not the cell's: that one drifts is no news of the control.
+// noiseMetrics measure the machine, not a cell: a drift of one says nothing about the control.
 var noiseMetrics = []string{sample.Steal, sample.CPUPressure, sample.IOPressure}
 
 // controlFailed says why a group has no control to compare with.

@@ -14,8 +14,8 @@ func PlanBlocks(alpha float64, m int, twin bool) int {
 	return stats.BlocksFor(1-alpha/float64(max(1, m)), twin)
 }
 
-// CheckPlan returns an error when a plan of so many blocks cannot give a verdict on m
-// compared cells of one table. It says how many blocks suffice.
+// CheckPlan returns an error when the blocks are too few for a verdict on m compared cells
+// of one table. The error says how many blocks suffice.
 func CheckPlan(blocks int, alpha float64, m int, twin bool) error {
 	if need := PlanBlocks(alpha, m, twin); blocks < need {
 		return fmt.Errorf("%s cannot give a verdict on %s at alpha %g: use %d blocks", quantity.Count(blocks, "block"), judgedCells(m), alpha, need)

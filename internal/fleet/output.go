@@ -112,7 +112,7 @@ func recordsOfRun(dir string) int {
 	defer func() { _ = run.Close() }() // only read
 	n := 0
 	for _, err := range run.Records() {
-		if err == nil { // else it is no record, but the end of what can be read
+		if err == nil { // an error is the last element, not a record
 			n++
 		}
 	}

@@ -27,8 +27,8 @@ func spin() (sum uint64) {
 	return sum
 }
 
-// counted is what a perf event counts of this thread while it spins so many times, and for
-// how many nanoseconds the event ran.
+// counted spins this thread and returns what a perf event counted meanwhile, and for how
+// many nanoseconds the event ran.
 func counted(kind uint32, config uint64, spins int) (count, ns uint64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

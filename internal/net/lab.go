@@ -312,7 +312,7 @@ func Unused(text string) (netip.Prefix, error) {
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || prefix.Addr().BitLen()-prefix.Bits() < 14 || prefix != prefix.Masked() {
-		return prefix, fmt.Errorf("%q is no range for a laboratory: write a network of at least 16384 addresses, as %s or fd74:6172:6500::/112", text, defaultRange)
+		return prefix, fmt.Errorf("%q is not a range for a laboratory: write a network of at least 16384 addresses, as %s or fd74:6172:6500::/112", text, defaultRange)
 	}
 	routes, err := netlink.RouteListFiltered(family(prefix.Addr()), &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE) // of all tables
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Who waits for a lock is told once that it waits, can give up, and gets the lock when
-// its holder lets it go.
+// A process that waits for a lock is told so once. It can give up, and it gets the lock
+// when the holder releases it.
 func TestLockFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "lock")
 	first, err := LockFile(t.Context(), file, func() { t.Error("nobody has the lock") })

@@ -95,7 +95,7 @@ func TestGrowthWithoutLoss(t *testing.T) {
 }
 
 // Where nothing arrives with any number of containers, or all that gave numbers are of one
-// size, there is no slope, and the report is made all the same.
+// size, the slope is left out and the report is still made.
 func TestGrowthWithoutASlope(t *testing.T) {
 	for name, c := range map[string]struct {
 		containers map[int]int // of the two levels that gave numbers
